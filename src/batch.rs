@@ -1,7 +1,7 @@
-//! Rows of several row groups, gathered into the buffers of one batch.
+//! Gathers rows of several row groups into the buffers of one batch.
 //!
-//! A batch owns all of its memory: nothing in it points back into a row group, so the memory of a row group
-//! is freed when its last row leaves the window, however long the user keeps the batch. Variable-length
+//! A batch owns all of its memory and contains no pointers into row groups. So the memory of a row group is
+//! freed when its last row leaves the shuffle window, however long the user keeps the batch. Variable-length
 //! columns get 64-bit offsets, which no batch can overflow.
 
 mod booleans;
@@ -43,15 +43,15 @@ use lists::{FixedLists, Lists};
 use nested::structure;
 use sources::{disagreement, downcast};
 
-/// Whether a column is brought into the order of a part's deal before batches are made from it. This is
-/// worthwhile if its values are small and side by side: reading a row then costs a cache line, wherever the
-/// row is.
+/// Whether the values of a column are put into delivery order once, before batches are made from them. This
+/// is worthwhile for small values in contiguous memory, because reading them in random order costs a cache
+/// line for each row.
 pub(crate) fn is_narrow(data_type: &DataType) -> bool {
     narrow_bits(data_type).is_some()
 }
 
-/// The number of bits that a row of a narrow column takes, including its validity; `None` for a column that
-/// is not narrow.
+/// The number of bits that a row takes in a narrow column (one of small fixed-width values), including its
+/// validity; `None` for other columns.
 pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     const VALIDITY: u64 = 1;
     let value = match data_type {
@@ -61,8 +61,8 @@ pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
     Some(value + VALIDITY)
 }
 
-/// Gathers one column. `fill` replaces nulls, and in lists each null value; a null list becomes an empty one
-/// if lists differ in length, and otherwise a list that repeats the fill.
+/// Gathers the selected rows of one column. `fill` replaces null rows and null values in lists. A null list
+/// becomes an empty list if lists differ in length, and otherwise a list in which every value is `fill`.
 ///
 /// # Errors
 /// Fails if the type is not supported, or `fill` is not a value of it.
@@ -87,9 +87,9 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
     }
 }
 
-/// Which of the selected rows have a value: true where the column is not null.
+/// Returns a mask of the selected rows, which is true where the column is not null.
 pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> BooleanArray {
-    // An array of type `Null` has no validity.
+    // All rows of an array of type `Null` are null, but it has no validity bitmap.
     let is_null = sources.iter().any(|source| *source.data_type() == DataType::Null);
     let there = match selection.nulls(sources) {
         Some(nulls) => nulls.into_inner(),
@@ -99,7 +99,7 @@ pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> Boolean
     BooleanArray::new(there, None)
 }
 
-/// Gathers the fields of structures one by one.
+/// Gathers a column of structures, field by field.
 fn structs(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     let arrays: Vec<&StructArray> = downcast(sources)?;
     let columns = (0..arrays[0].num_columns()).map(|at| {
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// The values of a stored column, in the type that a batch has.
+    /// Converts a stored column to the type that batches deliver.
     fn as_delivered(stored: &ArrayRef) -> ArrayRef {
         match stored.data_type() {
             DataType::Utf8View => Arc::new(LargeStringArray::from_iter(stored.as_string_view())),
@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    /// The test compares every type, gathered scattered and in runs, with arrow's own `interleave` of the
-    /// same rows.
+    /// The test gathers every type, in scattered rows and in runs, and compares with arrow's own
+    /// `interleave`.
     #[test]
     fn rows_are_those_that_arrow_interleaves() {
         let sources: Vec<Vec<ArrayRef>> = vec![
@@ -194,7 +194,7 @@ mod tests {
         let single: Vec<(u32, u32)> = (0..30).map(|i| (0, (i * 7) % 40)).collect();
         let straddling: Vec<(u32, u32)> = (0..200).map(|i| (i / 100, (i * 7) % 40)).collect();
         for column in &sources {
-            // Slices have offsets, which hand-written code can get wrong.
+            // The test also uses slices, because hand-written code can neglect the offset of a slice.
             for offset in [0, 3] {
                 let arrays: Vec<ArrayRef> =
                     column.iter().map(|array| array.slice(offset, 40 - offset)).collect();
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The test compares rows of lists, structures and maps with those that arrow interleaves.
+    /// The test compares gathered rows of lists, structures and maps with arrow's own `interleave`.
     #[test]
     fn nested_rows_are_those_that_arrow_interleaves() {
         let source = |seed: i32, nulls: bool| {
@@ -266,7 +266,7 @@ mod tests {
             let together = forebay_arrow::compute::interleave(&arrays, &indices).unwrap();
             let all = Selection::of_one((0..200).collect());
             assert_eq!(&got, &gather(&[&together], &all, None).unwrap());
-            // Each row is compared by itself, as arrow slices it.
+            // Each gathered row must be equal to the same row sliced by arrow and gathered alone.
             for (row, &(source, at)) in indices.iter().enumerate() {
                 let alone = arrays[source].slice(at, 1);
                 let alone = gather(&[&alone], &Selection::of_one(vec![0]), None).unwrap();
@@ -275,7 +275,8 @@ mod tests {
         }
     }
 
-    /// The test selects rows scattered over large row groups, which are read in stored order.
+    /// The test selects rows that are scattered over large row groups, so that `gather` reads them in stored
+    /// order.
     #[test]
     fn rows_from_all_over_are_those_that_arrow_interleaves() {
         const ROWS: u32 = 90_000;
@@ -351,7 +352,7 @@ mod tests {
             assert!(error.contains(&format!("fill_null value {value} is not")), "{error}");
             assert!(fill(&column, &value).is_err());
         }
-        // Fills of equal value are equal, whichever type they were made from.
+        // Fills of equal value are equal, whichever Rust type they were made from.
         assert_eq!((Fill::from(7), Fill::from(7u64)), (Fill::from(7.0), Fill::from(7.0)));
         let written = serde_json::to_string(&[Fill::from(u64::MAX), Fill::from(i64::MIN + 1), Fill::from(7)]);
         let written = written.unwrap();
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(values.null_count(), 0);
     }
 
-    /// A null list may cover values that are not null.
+    /// The values array may contain values under a null list, and these are filled too.
     #[test]
     fn what_lies_under_a_null_list_is_filled_as_well() {
         let nulls = NullBuffer::from(vec![true, false]);
@@ -422,8 +423,7 @@ mod tests {
         assert_eq!(filled.as_list::<i64>().value_offsets(), [0, 0, 2]);
     }
 
-    /// Filling in place beforehand gives the same as filling while gathering, and does not change shared
-    /// memory.
+    /// A fill in place gives the same values as a fill during gathering, and does not change shared memory.
     #[test]
     fn a_fill_in_place_leaves_what_others_read() {
         let numbers = || (0..100).map(|i| (i % 3 != 0).then_some(i as f32));

@@ -105,7 +105,8 @@
 //! * **Equal steps.** Every process has the same number of batches. [`Loader::len`] is exact.
 //! * **Elastic.** A [`Position`] is the same on every process, and resumes on a different number of them as
 //!   long as the global batch and the lanes stay the same.
-//! * **Resuming is a seek.** The rows before a position are not read again, except those of its window.
+//! * **Resuming is a seek.** The rows before a position are not read again, except those in the shuffle
+//!   window at that position.
 //! * **Bounded memory.** Everything in flight stays within [`memory`](LoaderBuilder::memory). Options that
 //!   cannot fit are refused, with a number that fits.
 //! * **Nothing silent.** A row that cannot be delivered is an error with its place, or a counted skip that
@@ -191,8 +192,8 @@ pub mod arrow {
 }
 
 pub mod bindings {
-    //! The items on which a binding to another language builds: batches in memory that the binding provides,
-    //! a consumer that can be interrupted, and the rows that it rejects.
+    //! Items for bindings to other languages: batches in memory that the binding provides, a consumer that
+    //! can be interrupted, and rows that the consumer rejects.
 
     pub use crate::batch::{needs_values, null_field, null_rows};
     pub use crate::loader::{
@@ -248,8 +249,9 @@ pub mod petastorm {
 }
 
 pub mod plan {
-    //! The order of an epoch as arithmetic: row groups into lanes, lanes into steps, steps into rows. Also
-    //! what a rank would read, and what a position keeps of the plan. Nothing in this module reads data.
+    //! Computes the order of an epoch from row counts: it divides row groups among lanes (the sequences that
+    //! are interleaved into the order), and lanes into steps and rows. It also tells which rows a rank would
+    //! read, and what a [`Position`](crate::Position) stores of the plan. Nothing in this module reads data.
 
     pub use crate::loader::{BetterMixing, MixMemory, MixingOption, RankPlan, RankReads, SourcePlan};
     pub use crate::shard::{
@@ -260,8 +262,8 @@ pub mod plan {
 }
 
 pub mod repack {
-    //! Copies of data sets in which images are stored as coefficients, which decode in half the time, and
-    //! copies back.
+    //! Copies a data set and stores its JPEGs as DCT coefficients, which decode in half the time, or copies
+    //! such a data set back to JPEGs.
 
     pub use crate::column::is_packed;
     pub use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};

@@ -1,10 +1,9 @@
-//! Compiles the C files of the crate against the headers of the libjpeg-turbo that is built with it.
+//! Compiles the C files of this crate with the headers of libjpeg-turbo, which `turbojpeg-sys` builds.
 
 use std::path::{Path, PathBuf};
 
-/// The C files.
 const SOURCES: [&str; 3] = ["library.c", "read.c", "write.c"];
-/// The headers that the C files include.
+/// The header that the C files include.
 const HEADER: &str = "library.h";
 
 fn main() {

@@ -10,9 +10,9 @@ images without a data set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
 ``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.mlflow``, ``forebay.tqdm`` and
-``forebay.rich`` are imported when they are first used, and need the framework that they are named for.
-``forebay.petastorm`` is Petastorm's own interface. ``forebay.adapters`` is for other frameworks,
-``forebay.errors`` has the exceptions, ``forebay.types`` the types for annotations.
+``forebay.rich`` are imported when they are first used; each needs the framework whose name it has.
+``forebay.petastorm`` has the interface of Petastorm. ``forebay.adapters`` is for other frameworks,
+``forebay.errors`` has the exceptions, and ``forebay.types`` the types for annotations.
 
 Examples
 --------

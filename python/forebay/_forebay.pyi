@@ -329,15 +329,15 @@ class Schema:
 
 @final
 class Image:
-    """Describes how an image becomes pixels. It is a frozen value.
+    """Describes how to turn the images of a column into arrays of pixels. The object is immutable.
 
-    :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` and :meth:`fit` make one; the other
-    methods adjust it, and each returns a new value. Names and meanings follow torchvision; a resize is
-    antialiased, and bilinear without :meth:`resampling`. Cells are encoded images, or pixels with
-    :meth:`raw`. Pixels are ``uint8`` in RGB and NHWC by default; floats are in [0, 1] without
-    :meth:`normalize`.
+    Static methods, such as :meth:`resize` and :meth:`random_resized_crop`, create an object; the other
+    methods return a changed copy. Names and parameters follow torchvision. A resize is antialiased, and
+    bilinear unless :meth:`resampling` sets another filter. The cells of the column are encoded images; with
+    :meth:`raw` they are pixels. Delivered pixels are ``uint8`` in RGB and NHWC by default; floats are from 0
+    to 1 unless :meth:`normalize` is used.
 
-    Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
+    Random operations depend only on the seed of the shuffle, the epoch and the row, not on threads or ranks.
 
     Examples
     --------
@@ -350,7 +350,7 @@ class Image:
 
     @staticmethod
     def resize(height: int, width: int) -> Image:
-        """The whole image, stretched to one size.
+        """Resizes the whole image to a fixed height and width, without keeping its aspect ratio.
 
         Parameters
         ----------
@@ -374,16 +374,16 @@ class Image:
         scale: tuple[float, float] | None = None,
         ratio: tuple[float, float] | None = None,
     ) -> Image:
-        """A random box of the image, resized.
+        """Crops a random box of the image and resizes it, like torchvision's ``RandomResizedCrop``.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square, or height and width, in pixels.
         scale : tuple of float, optional
-            Range of the box's share of the area. Default: (0.08, 1).
+            Range of the box's area, as a fraction of the image's area. Default: (0.08, 1).
         ratio : tuple of float, optional
-            Range of width over height of the box. Default: (3/4, 4/3).
+            Range of the box's width divided by its height. Default: (3/4, 4/3).
 
         Returns
         -------
@@ -398,14 +398,14 @@ class Image:
         """
     @staticmethod
     def center_crop(size: int | tuple[int, int], *, resize: int | None = None) -> Image:
-        """The middle of the image, after its shorter side was resized.
+        """Resizes the image by its shorter side, and then crops the centre.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square, or height and width, in pixels.
         resize : int, optional
-            Pixels of the shorter side before the crop. Default: 256.
+            Length of the shorter side before the crop, in pixels. Default: 256.
 
         Returns
         -------
@@ -425,27 +425,28 @@ class Image:
         fill: float | tuple[float, float, float] | None = None,
         centered: bool | None = None,
     ) -> Image:
-        """The whole image in its own shape, on a canvas of the given size.
+        """Places the whole image on a canvas of the given size, without changing its aspect ratio.
 
-        A larger image is shrunk until it fits; a smaller one keeps its size unless ``resize`` is given. With
-        a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+        A larger image is shrunk until it fits; a smaller one keeps its size unless ``resize`` is given. On a
+        square canvas, ``resize`` has the effect of torchvision's ``Resize(resize, max_size=size)``.
 
-        A column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row, the
-        height and width of the image on its canvas in pixels. Boxes, points and masks are moved and scaled
-        with the image.
+        A column ``<column>.size`` is delivered after the stored columns. It has two ``int32`` numbers for
+        each row: the height and width in pixels that the image has on its canvas. Boxes, points and masks of
+        the image are moved and scaled with it.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square canvas, or height and width, in pixels.
         resize : int, optional
-            Length of the shorter side in pixels, if the longer one then fits. Default: the image's own.
+            Length to which the shorter side is resized, in pixels; less if the longer side would not fit on
+            the canvas. Default: the image is only shrunk, if it is too large.
         fill : float or tuple of float, optional
-            Value of the canvas where the image does not cover it, or a value for each of three channels, in
-            the delivered number type. Default: 0.
+            Value of the canvas outside the image: one number, or one for each of three channels, in the
+            delivered number type. Default: 0.
         centered : bool, optional
-            Whether the image is in the middle of the canvas: it begins at ``(canvas - size) // 2`` along both
-            axes. Default: in the upper left corner.
+            Whether to centre the image on the canvas, so that it begins at ``(canvas - size) // 2`` along
+            both axes. Default: False, which places it in the upper left corner.
 
         Returns
         -------
@@ -466,24 +467,25 @@ class Image:
         fill: float | tuple[float, float, float] | None = None,
         padding_mode: PaddingMode | None = None,
     ) -> Image:
-        """A random box of the image, which is not resized: torchvision's ``RandomCrop``.
+        """Crops a random box of the image without resizing it, like torchvision's ``RandomCrop``.
 
-        The image may be padded first. An image that is smaller than the crop is padded on both sides by what
-        it lacks, as with ``pad_if_needed=True``. Flips mirror the crop with its padding.
+        ``padding`` is added to the image first. If the image is then smaller than the crop, both sides are
+        padded by the number of missing pixels, as with ``pad_if_needed=True``. Flips mirror the crop with its
+        padding.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square, or height and width, in pixels.
         padding : int or tuple of int, optional
-            Pixels on each side; left and right, then top and bottom; or left, top, right and bottom. Default:
-            0.
+            Pixels of padding: one int for all sides, two for the left and right and for the top and bottom,
+            or four for left, top, right and bottom. Default: 0.
         fill : float or tuple of float, optional
-            Value of the padding, or a value for each of three channels, in the delivered number type.
-            Default: 0.
+            Value of constant padding: one number, or one for each of three channels, in the delivered number
+            type. Default: 0.
         padding_mode : {"constant", "edge", "reflect", "symmetric"}, optional
-            The content of the padding: ``fill``, or the image's last pixel, or the image mirrored without or
-            with its last pixel. Default: "constant".
+            The content of the padding: ``fill``, the outermost pixels repeated, or the image mirrored without
+            or with its outermost pixels. Default: "constant".
 
         Returns
         -------
@@ -509,10 +511,12 @@ class Image:
         fill: float | tuple[float, float, float] | None = None,
         centered: bool | None = None,
     ) -> Image:
-        """The whole image in a random size on a canvas: torchvision's ``RandomShortestSize``, padded.
+        """Resizes the whole image to a random size on a canvas, like torchvision's ``RandomShortestSize`` with
+        padding.
 
-        The shorter side has a length that is drawn from ``min_size``, or less if the longer one then has no
-        room. A column ``<column>.size`` is delivered as for :meth:`fit`; :meth:`ragged` removes the canvas.
+        The length of the shorter side is drawn from ``min_size``; the image is made smaller if it would not
+        fit on the canvas. A column ``<column>.size`` is delivered as for :meth:`fit`; :meth:`ragged` removes
+        the canvas.
 
         Parameters
         ----------
@@ -521,9 +525,10 @@ class Image:
         max_size : int or tuple of int
             Side of a square canvas, or height and width, in pixels.
         fill : float or tuple of float, optional
-            Value of the canvas where the image does not cover it, as for :meth:`fit`. Default: 0.
+            Value of the canvas outside the image, as for :meth:`fit`. Default: 0.
         centered : bool, optional
-            Whether the image is in the middle of the canvas. Default: in the upper left corner.
+            Whether to centre the image on the canvas. Default: False, which places it in the upper left
+            corner.
 
         Returns
         -------
@@ -533,8 +538,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, there is no length to draw, or ``fill`` or ``centered`` is
-            not what :meth:`fit` takes.
+            A side is not an int from 1 to 65535, ``min_size`` is empty, or ``fill`` or ``centered`` is not
+            valid for :meth:`fit`.
 
         Examples
         --------
@@ -548,20 +553,21 @@ class Image:
         scale_range: tuple[float, float] | None = None,
         fill: float | tuple[float, float, float] | None = None,
     ) -> Image:
-        """The image scaled at random on a canvas: large-scale jitter, with torchvision's ``ScaleJitter``.
+        """Scales the image at random on a canvas: large-scale jitter, like torchvision's ``ScaleJitter``.
 
-        The scale is drawn from ``scale_range``, times the largest scale with which the whole image fits. An
-        image that is then larger than the canvas is cropped at random; a smaller one is in the upper left
-        corner. A column ``<column>.size`` is delivered as for :meth:`fit`.
+        The image is scaled by a number drawn from ``scale_range``, times the largest scale at which the whole
+        image fits on the canvas. If the scaled image is larger than the canvas, it is cropped at random; if
+        it is smaller, it is placed in the upper left corner. A column ``<column>.size`` is delivered as for
+        :meth:`fit`.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square canvas, or height and width, in pixels.
         scale_range : tuple of float, optional
-            Range of the scale. Default: (0.1, 2).
+            Range of the random scale. Default: (0.1, 2).
         fill : float or tuple of float, optional
-            Value of the canvas where the image does not cover it, as for :meth:`fit`. Default: 0.
+            Value of the canvas outside the image, as for :meth:`fit`. Default: 0.
 
         Returns
         -------
@@ -591,27 +597,28 @@ class Image:
         sampler_options: Iterable[float] | None = None,
         trials: int | None = None,
     ) -> Image:
-        """A random box around boxes of the image, resized: torchvision's ``RandomIoUCrop`` and ``Resize``.
+        """Crops a random region around annotated boxes, and resizes it: torchvision's ``RandomIoUCrop`` and
+        ``Resize``.
 
-        The random box holds the centres of one or more of the image's boxes, and has with one of these at
-        least an intersection over union that is drawn from ``sampler_options``. If 1 is drawn, or the image
-        has no boxes, the whole image is shown.
+        The region contains the centre of at least one of the image's boxes, and overlaps such a box with at
+        least a minimum intersection over union (IoU), which is drawn from ``sampler_options``. If 1 is drawn,
+        or the image has no boxes, the whole image is taken.
 
         Parameters
         ----------
         size : int or tuple of int
             Side of a square, or height and width, in pixels.
         boxes : str
-            The column of boxes, for which ``decode`` has :class:`Boxes` of this image.
+            The column of boxes, which ``decode`` must map to :class:`Boxes` of this image.
         min_scale, max_scale : float, optional
-            Range of the random box's sides, as shares of the image's sides. Default: 0.3 and 1.
+            Range of the region's sides, as fractions of the image's sides. Default: 0.3 and 1.
         min_aspect_ratio, max_aspect_ratio : float, optional
-            Range of width over height. Default: 0.5 and 2.
+            Range of the region's width divided by its height. Default: 0.5 and 2.
         sampler_options : iterable of float, optional
-            The least overlaps. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+            The minimum overlaps (IoU) from which one is drawn. Default: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
         trials : int, optional
-            The number of boxes that are tried for a least overlap, before another overlap is drawn. Default:
-            40.
+            The number of random regions that are tried for one minimum overlap, before another overlap is
+            drawn. Default: 40.
 
         Returns
         -------
@@ -621,8 +628,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, a range does not have the smaller number first, both above
-            0, a scale is above 1, there is no overlap to draw, or ``trials`` is not from 1 to 10,000.
+            A side is not an int from 1 to 65535, a range is not two numbers above 0 with the smaller one
+            first, a scale is above 1, ``sampler_options`` is empty, or ``trials`` is not from 1 to 10,000.
 
         Examples
         --------
@@ -633,10 +640,10 @@ class Image:
         ... }
         """
     def ragged(self) -> Image:
-        """Delivers each image of :meth:`fit` in its own size, without a canvas.
+        """Delivers each image of :meth:`fit` or :meth:`random_shortest_size` in its own size, without a canvas.
 
-        The size of :meth:`fit` is then the largest size of an image, and a batch takes the memory of images
-        of that size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of
+        The size of the canvas is then the largest size of an image. While a batch is made, each of its images
+        takes the memory of that size. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of
         shape ``(height, width, channels)``, and all pixels of the batch are one array. The layout is "NHWC".
 
         Returns
@@ -647,22 +654,23 @@ class Image:
         Raises
         ------
         InvalidError
-            The image is not one of :meth:`fit`, or ``fill`` or ``centered`` is given.
+            The image was not created by :meth:`fit` or :meth:`random_shortest_size`, or ``fill`` or
+            ``centered`` is given.
         """
     def raw(self, shape: tuple[int, int] | tuple[int, int, int], *, layout: PixelLayout | None = None) -> Image:
-        """Takes raw pixels from the cells instead of encoded images.
+        """Reads raw pixels from the cells of the column instead of encoded images.
 
-        A cell has the levels of an image of 8 bits without a header: as bytes, or as a list of ``uint8``.
-        Everything else works as for encoded images: a row gets the same draws, and the same pixels as if the
-        levels were stored as PNG. A cell of another length is a bad row.
+        A cell contains the 8-bit pixel values of an image without a header, as bytes or as a list of
+        ``uint8``. All operations give the same pixels, and the same random draws, as if the cell contained
+        these values as a PNG file. A cell of another length is a bad row.
 
         Parameters
         ----------
         shape : tuple of int
-            Height, width and channels; without channels there is one. With 1 or 2 channels the first is grey,
-            with 3 or 4 the first three are red, green and blue.
+            Height, width and channels; two ints stand for one channel. With 1 or 2 channels the first is
+            grey, with 3 or 4 the first three are red, green and blue.
         layout : {"NHWC", "NCHW"}, optional
-            The order of the levels in a cell. With "NCHW" the channels are first in ``shape``. Default:
+            The order of the pixel values in a cell. With "NCHW", ``shape`` begins with the channels. Default:
             "NHWC".
 
         Returns
@@ -674,7 +682,7 @@ class Image:
         ------
         InvalidError
             ``shape`` is not two or three ints, a side is not from 1 to 65535, channels are not from 1 to 4,
-            or there is no such order.
+            or ``layout`` is unknown.
 
         Examples
         --------
@@ -683,14 +691,15 @@ class Image:
         >>> cifar = fb.Image.random_resized_crop(32).flip().raw((3, 32, 32), layout="NCHW")
         """
     def resampling(self, filter: Resampling) -> Image:
-        """Sets the filter of the resize.
+        """Sets the filter with which images are resized.
 
-        Each filter is Pillow's of this name, antialiased; torchvision and timm call it ``interpolation``.
+        The filters are those of Pillow with the same names, antialiased; torchvision and timm call this
+        parameter ``interpolation``.
 
         Parameters
         ----------
         filter : {"bilinear", "bicubic", "lanczos"}
-            The filter. Default of an image: "bilinear", which is the fastest.
+            The filter. Without this method: "bilinear", which is the fastest.
 
         Returns
         -------
@@ -700,7 +709,7 @@ class Image:
         Raises
         ------
         InvalidError
-            There is no such filter.
+            The filter is unknown.
 
         Examples
         --------
@@ -708,7 +717,7 @@ class Image:
         >>> clip = fb.Image.center_crop(224, resize=224).resampling("bicubic")
         """
     def flip(self, p: float = 0.5) -> Image:
-        """Mirrors left to right at random.
+        """Mirrors the image left to right with probability ``p``.
 
         Parameters
         ----------
@@ -726,7 +735,8 @@ class Image:
             ``p`` is not a number from 0 to 1.
         """
     def vertical_flip(self, p: float = 0.5) -> Image:
-        """Mirrors top to bottom at random. It does not change which crops and flips are drawn.
+        """Mirrors the image top to bottom with probability ``p``. Adding this does not change which crops and
+        left-right flips are drawn.
 
         Parameters
         ----------
@@ -752,17 +762,19 @@ class Image:
         """Rotates the image about its centre by a random angle, counter-clockwise, like torchvision's
         ``RandomRotation``.
 
-        The rotation comes after the flips. Places to which no pixel is moved are filled, and pixels that are
-        moved out of the image are lost. It does not change which crops and flips are drawn.
+        The rotation is applied after the flips and keeps the image's size: uncovered corners are filled, and
+        pixels that are rotated out of the image are lost. Adding it does not change which crops and flips are
+        drawn.
 
         Parameters
         ----------
         degrees : float or tuple of float
-            Range of the angle; one number stands for the range from ``-degrees`` to ``degrees``.
+            Range of the angle; one number means the range from ``-degrees`` to ``degrees``.
         interpolation : {"nearest", "bilinear"}, optional
             How pixels are interpolated. Default: "nearest".
         fill : int or tuple of int, optional
-            Value from 0 to 255 of all channels, or of each of three, before :meth:`normalize`. Default: 0.
+            Value of uncovered pixels from 0 to 255: one int, or one for each of three channels, before
+            :meth:`normalize`. Default: 0.
 
         Returns
         -------
@@ -809,7 +821,7 @@ class Image:
             from 0 to 1.
         """
     def random_grayscale(self, p: float = 0.1) -> Image:
-        """Makes the image grey at random, with the same number of channels, like torchvision's
+        """Makes the image grey with probability ``p`` and keeps the number of channels, like torchvision's
         ``RandomGrayscale``.
 
         Parameters
@@ -830,7 +842,7 @@ class Image:
     def gaussian_blur(
         self, kernel_size: int, sigma: tuple[float, float] | None = None, *, p: float | None = None
     ) -> Image:
-        """Blurs by a Gaussian, like torchvision's ``GaussianBlur``.
+        """Blurs the image with a Gaussian kernel, like torchvision's ``GaussianBlur``.
 
         Parameters
         ----------
@@ -859,18 +871,20 @@ class Image:
         ratio: tuple[float, float] | None = None,
         value: float | tuple[float, float, float] | None = None,
     ) -> Image:
-        """Overwrites a random box, like torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
+        """Overwrites a random box of the image, like torchvision's ``RandomErasing``. This is the last
+        operation, after :meth:`normalize`.
 
         Parameters
         ----------
         p : float, optional
             Probability. Default: 0.5.
         scale : tuple of float, optional
-            Range of the box's share of the area. Default: (0.02, 0.33).
+            Range of the box's area, as a fraction of the image's area. Default: (0.02, 0.33).
         ratio : tuple of float, optional
-            Range of height over width of the box. Default: (0.3, 3.3).
+            Range of the box's height divided by its width. Default: (0.3, 3.3).
         value : float or tuple of float, optional
-            The value of all channels, or of each of three, in the delivered number type. Default: 0.
+            The value that is written: one number, or one for each of three channels, in the delivered number
+            type. Default: 0.
 
         Returns
         -------
@@ -881,7 +895,7 @@ class Image:
         ------
         InvalidError
             ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one
-            first, a share is above 1, or ``value`` is neither a finite number nor three of them.
+            first, an area is above 1, or ``value`` is neither a finite number nor three of them.
         """
     def auto_augment(
         self,
@@ -890,21 +904,22 @@ class Image:
         interpolation: Interpolation | None = None,
         fill: int | tuple[int, int, int] | None = None,
     ) -> Image:
-        """Changes the image by a pair of operations that was learned, like torchvision's ``AutoAugment``.
+        """Applies a random pair of operations from a learned policy, like torchvision's ``AutoAugment``.
 
-        One of the policy's 25 pairs is drawn for each image. Operations come after flips and rotation and
-        before :meth:`color_jitter`. Some of them move pixels, so boxes, points, masks and images cannot
-        follow an image with an automatic augmentation, and :meth:`emit_geometry` is refused. It takes the
-        place of an earlier :meth:`rand_augment` or :meth:`trivial_augment_wide`.
+        One of the policy's 25 pairs is drawn for each image, and applied after flips and rotation and before
+        :meth:`color_jitter`. Some operations move pixels, so other columns (boxes, points, masks and images)
+        cannot follow such an image, and :meth:`emit_geometry` is refused. A call replaces an earlier
+        :meth:`rand_augment` or :meth:`trivial_augment_wide`.
 
         Parameters
         ----------
         policy : {"imagenet", "cifar10", "svhn"}, optional
             The data set on which the policy was learned. Default: "imagenet".
         interpolation : {"nearest", "bilinear"}, optional
-            How pixels that move are interpolated. Default: "nearest".
+            How pixels are interpolated by operations that move them. Default: "nearest".
         fill : int or tuple of int, optional
-            Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+            Value from 0 to 255 for pixels that an operation leaves uncovered: one int, or one for each of
+            three channels. Default: 0.
 
         Returns
         -------
@@ -926,22 +941,24 @@ class Image:
         interpolation: Interpolation | None = None,
         fill: int | tuple[int, int, int] | None = None,
     ) -> Image:
-        """Changes the image by random operations of one magnitude, like torchvision's ``RandAugment``.
+        """Applies random operations of one magnitude, like torchvision's ``RandAugment``.
 
-        Otherwise it is like :meth:`auto_augment`.
+        The operations are applied at the same point, and with the same restrictions, as those of
+        :meth:`auto_augment`.
 
         Parameters
         ----------
         num_ops : int, optional
-            The number of operations. Default: 2.
+            The number of operations for each image. Default: 2.
         magnitude : int, optional
-            The magnitude, from 0. Default: 9.
+            The magnitude of the operations, an int below ``num_magnitude_bins``. Default: 9.
         num_magnitude_bins : int, optional
-            The number of magnitudes. Default: 31.
+            The number of magnitudes that an operation can have. Default: 31.
         interpolation : {"nearest", "bilinear"}, optional
-            How pixels that move are interpolated. Default: "nearest".
+            How pixels are interpolated by operations that move them. Default: "nearest".
         fill : int or tuple of int, optional
-            Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+            Value from 0 to 255 for pixels that an operation leaves uncovered: one int, or one for each of
+            three channels. Default: 0.
 
         Returns
         -------
@@ -951,8 +968,9 @@ class Image:
         Raises
         ------
         InvalidError
-            ``num_ops`` is not an int from 0 to 100, ``num_magnitude_bins`` not one from 2 to 1000,
-            ``magnitude`` not one below that, or the others are refused by :meth:`auto_augment`.
+            ``num_ops`` is not an int from 0 to 100, ``num_magnitude_bins`` is not an int from 2 to 1000,
+            ``magnitude`` is not an int from 0 to ``num_magnitude_bins - 1``, or another parameter is not
+            valid for :meth:`auto_augment`.
 
         Examples
         --------
@@ -966,19 +984,20 @@ class Image:
         interpolation: Interpolation | None = None,
         fill: int | tuple[int, int, int] | None = None,
     ) -> Image:
-        """Changes the image by one random operation of any magnitude, like torchvision's
-        ``TrivialAugmentWide``.
+        """Applies one random operation of a random magnitude, like torchvision's ``TrivialAugmentWide``.
 
-        Otherwise it is like :meth:`auto_augment`.
+        The operations are applied at the same point, and with the same restrictions, as those of
+        :meth:`auto_augment`.
 
         Parameters
         ----------
         num_magnitude_bins : int, optional
-            The number of magnitudes. Default: 31.
+            The number of magnitudes that an operation can have. Default: 31.
         interpolation : {"nearest", "bilinear"}, optional
-            How pixels that move are interpolated. Default: "nearest".
+            How pixels are interpolated by operations that move them. Default: "nearest".
         fill : int or tuple of int, optional
-            Value from 0 to 255 of all channels, or of each of three, outside the image. Default: 0.
+            Value from 0 to 255 for pixels that an operation leaves uncovered: one int, or one for each of
+            three channels. Default: 0.
 
         Returns
         -------
@@ -988,14 +1007,14 @@ class Image:
         Raises
         ------
         InvalidError
-            ``num_magnitude_bins`` is not an int from 2 to 1000, or the others are refused by
+            ``num_magnitude_bins`` is not an int from 2 to 1000, or another parameter is not valid for
             :meth:`auto_augment`.
         """
     def random_invert(self, p: float = 0.5) -> Image:
-        """Inverts all levels at random, like torchvision's ``RandomInvert``.
+        """Inverts all pixel values with probability ``p``, like torchvision's ``RandomInvert``.
 
-        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
-        sharpness, autocontrast and equalize.
+        This operation and similar ones are applied after :meth:`gaussian_blur`, in the order invert,
+        posterize, solarize, sharpness, autocontrast and equalize.
 
         Parameters
         ----------
@@ -1013,10 +1032,11 @@ class Image:
             ``p`` is not a number from 0 to 1.
         """
     def random_posterize(self, bits: int, p: float = 0.5) -> Image:
-        """Keeps the highest bits of each level at random, like torchvision's ``RandomPosterize``.
+        """Keeps only the highest bits of each pixel value with probability ``p``, like torchvision's
+        ``RandomPosterize``.
 
-        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
-        sharpness, autocontrast and equalize.
+        This operation and similar ones are applied after :meth:`gaussian_blur`, in the order invert,
+        posterize, solarize, sharpness, autocontrast and equalize.
 
         Parameters
         ----------
@@ -1036,15 +1056,15 @@ class Image:
             ``bits`` is not an int from 0 to 8, or ``p`` is not a number from 0 to 1.
         """
     def random_solarize(self, threshold: float, p: float = 0.5) -> Image:
-        """Inverts high levels at random, like torchvision's ``RandomSolarize``.
+        """Inverts high pixel values with probability ``p``, like torchvision's ``RandomSolarize``.
 
-        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
-        sharpness, autocontrast and equalize.
+        This operation and similar ones are applied after :meth:`gaussian_blur`, in the order invert,
+        posterize, solarize, sharpness, autocontrast and equalize.
 
         Parameters
         ----------
         threshold : float
-            The level from which levels are inverted, from 0 to 255.
+            Pixel values of at least this number are inverted; from 0 to 255.
         p : float, default 0.5
             Probability.
 
@@ -1059,10 +1079,10 @@ class Image:
             ``threshold`` is not a number from 0 to 255, or ``p`` is not a number from 0 to 1.
         """
     def random_adjust_sharpness(self, factor: float, p: float = 0.5) -> Image:
-        """Sharpens or blurs at random, like torchvision's ``RandomAdjustSharpness``.
+        """Sharpens or blurs the image with probability ``p``, like torchvision's ``RandomAdjustSharpness``.
 
-        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
-        sharpness, autocontrast and equalize.
+        This operation and similar ones are applied after :meth:`gaussian_blur`, in the order invert,
+        posterize, solarize, sharpness, autocontrast and equalize.
 
         Parameters
         ----------
@@ -1082,11 +1102,11 @@ class Image:
             ``factor`` is not a finite number of at least 0, or ``p`` is not a number from 0 to 1.
         """
     def random_autocontrast(self, p: float = 0.5) -> Image:
-        """Stretches the levels of each channel to the whole range at random, like torchvision's
+        """Stretches the values of each channel to the full range with probability ``p``, like torchvision's
         ``RandomAutocontrast``.
 
-        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
-        sharpness, autocontrast and equalize.
+        This operation and similar ones are applied after :meth:`gaussian_blur`, in the order invert,
+        posterize, solarize, sharpness, autocontrast and equalize.
 
         Parameters
         ----------
@@ -1104,10 +1124,10 @@ class Image:
             ``p`` is not a number from 0 to 1.
         """
     def random_equalize(self, p: float = 0.5) -> Image:
-        """Equalizes the histogram of each channel at random, like torchvision's ``RandomEqualize``.
+        """Equalizes the histogram of each channel with probability ``p``, like torchvision's ``RandomEqualize``.
 
-        Single operations come after :meth:`gaussian_blur`, in the order invert, posterize, solarize,
-        sharpness, autocontrast and equalize.
+        This operation and similar ones are applied after :meth:`gaussian_blur`, in the order invert,
+        posterize, solarize, sharpness, autocontrast and equalize.
 
         Parameters
         ----------
@@ -1140,7 +1160,7 @@ class Image:
         Raises
         ------
         InvalidError
-            One of them is not three finite numbers, or a number of ``std`` is not above 0.
+            ``mean`` or ``std`` is not three finite numbers, or a number of ``std`` is not above 0.
         """
     def dtype(self, dtype: PixelType | np.dtype[Any] | type[Any]) -> Image:
         """Sets the number type of pixels.
@@ -1149,7 +1169,7 @@ class Image:
         ----------
         dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"} or numpy.dtype
             The type, by name or as ``numpy.float32``. Without this method: "uint8". "uint16" keeps all bits
-            of 16-bit files and multiplies the levels of 8-bit files by 257; every other type takes the high
+            of 16-bit files and multiplies the values of 8-bit files by 257; every other type takes the high
             byte of 16-bit files, unless :meth:`bit_depth` says otherwise.
 
         Returns
@@ -1163,7 +1183,7 @@ class Image:
             The type is unknown.
         """
     def bit_depth(self, bits: Literal[8, 16]) -> Image:
-        """Sets how many bits of a channel are used for files of more than 8 bits, before they become floats.
+        """Sets how many bits per channel are read from files that have more than 8.
 
         Parameters
         ----------
@@ -1226,12 +1246,12 @@ class Image:
             ``apply`` is neither ``True`` nor ``False``.
         """
     def max_pixels(self, pixels: int) -> Image:
-        """Limits the number of pixels that an image may have by its header; a larger image is a bad row.
+        """Limits the number of pixels of an image. A row whose image header states more is a bad row.
 
         Parameters
         ----------
         pixels : int
-            The limit of height times width.
+            The largest product of height and width.
 
         Returns
         -------
@@ -1244,14 +1264,14 @@ class Image:
             ``pixels`` is not an int of at least 1 that fits 64 bits.
         """
     def emit_geometry(self) -> Image:
-        """Delivers one more column, ``<column>.geometry``, which says how each image was cropped and mirrored.
+        """Delivers a further column, ``<column>.geometry``, which says how each image was cropped and mirrored.
 
-        The column comes after the stored ones and has eight ``float32`` numbers for each row: top, left,
-        height and width of the part that is shown, in pixels of the image before cropping; 1 if it is
-        mirrored left to right, otherwise 0; 1 if it is mirrored top to bottom, otherwise 0; and height and
-        width of the whole image. With :meth:`random_rotation`, a ninth number is the angle of rotation in
-        degrees, counter-clockwise. With :meth:`exif_orientation`, all numbers refer to the image after it was
-        oriented. The part of a centre crop need not begin at a whole pixel.
+        The column follows the stored columns and has eight ``float32`` numbers for each row: top, left,
+        height and width of the crop, in pixels of the image before cropping; 1 if it is mirrored left to
+        right, otherwise 0; 1 if it is mirrored top to bottom, otherwise 0; and height and width of the whole
+        image. With :meth:`random_rotation`, a ninth number is the angle of rotation in degrees,
+        counter-clockwise. With :meth:`exif_orientation`, all numbers refer to the image after it was
+        oriented. A centre crop may begin at a fraction of a pixel.
 
         Returns
         -------
@@ -1259,14 +1279,13 @@ class Image:
             A new value.
         """
     def of(self, image: str) -> Image:
-        """Shows the same part as the image in another column of the same row, with the same mirroring and
-        rotation.
+        """Crops, mirrors and rotates the image in the same way as the image in another column of the row.
 
         Without this method, the images of two columns are cropped, mirrored and changed in colour
-        independently. The part is a share of the width and height, so a depth map of half the size has the
-        same crop. Size, colours, number type and layout are this image's own. Values that are drawn for both
-        images, such as the factors of a :meth:`color_jitter` that both have, are equal. The crop, flips and
-        rotation may be left out here, and must not differ.
+        independently. The crop is a fraction of the width and height, so a depth map of half the size has the
+        same crop. Size, colours, number type and layout are set for each image separately. If both images
+        have an operation such as :meth:`color_jitter`, its random factors are the same for both. The crop,
+        flips and rotation may be left out here; if given, they must be the same as the other image's.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
-"""Chooses the compiled half of the package for this processor.
+"""Chooses the build of the compiled library ``forebay._forebay`` that suits this processor.
 
-A wheel for x86-64 may carry two builds of the compiled half: one for every x86-64 processor, and one for
-level 3 of the x86-64 psABI, whose wider instructions scan tables about half as fast again. The second build
-is loaded where the processor has its instructions, before anything imports ``forebay._forebay``.
+A wheel for x86-64 may carry two builds of the library: one for every x86-64 processor, and one for
+level 3 of the x86-64 psABI, whose wider instructions scan tables about 1.5 times as fast. The second build is
+loaded if the processor has its instructions, before anything imports ``forebay._forebay``.
 
 The environment variable ``FOREBAY_LEVEL`` chooses another level; ``x86-64`` names the build that runs on
 every processor.
@@ -38,13 +38,13 @@ def flags() -> set[str]:
 
 
 def fitting(has: set[str]) -> list[str]:
-    """The levels that a processor with these flags can run, the highest first."""
+    """The levels of the x86-64 psABI that a processor with the flags ``has`` can run, the highest first."""
     return [level for level, asks in _LEVELS.items() if has.issuperset(asks.split())]
 
 
 def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
-    """The library in ``folder`` of the ``wanted`` level, by default of the first of ``levels`` that has one;
-    ``None`` if Python is to import the library for all processors.
+    """Finds the library of the ``wanted`` level in ``folder``, or by default that of the first of ``levels``
+    for which there is a library. ``None`` means the library for all processors, which Python itself imports.
 
     Raises:
         ImportError: The processor does not have the ``wanted`` level, or the package has no library for it.
@@ -64,8 +64,8 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
 
 
 def _load(name: str) -> None:
-    """Imports the library of the best level as module ``name``. Does nothing if there is none: Python then
-    imports the library for all processors."""
+    """Imports the library of the best level as module ``name``. Without a library for a level it does
+    nothing: Python then imports the library for all processors."""
     wanted = os.environ.get("FOREBAY_LEVEL") or None
     path = library(Path(__file__).parent, fitting(flags()), wanted)
     if path is None:

@@ -45,9 +45,9 @@ def batches(train: Loader, accelerator: accelerate.Accelerator) -> adapters.Batc
 
     The batches take the place of a prepared ``DataLoader``, and may be passed to ``accelerator.prepare``,
     which leaves them as they are. Accelerate learns which batch is the last of an epoch, so that
-    ``accelerator.accumulate`` makes a step of gradients that are left over. A saved state does not count
-    batches that are prepared ahead: ``accelerator.register_for_checkpointing(train)`` saves the position of
-    the last batch that was trained.
+    ``accelerator.accumulate`` also makes an optimizer step with the gradients left over at its end. A saved
+    state does not count batches that are prepared ahead: ``accelerator.register_for_checkpointing(train)``
+    saves the position after the last batch that was trained.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class _Batches(adapters.Batches[dict[str, Any]], DataLoaderStateMixin):  # type:
         self.begin()
         try:
             for batch in super()._over(epoch):
-                # The row of the loader's position is 0 when the last batch of an epoch was handed over.
+                # After the last batch of an epoch, the loader's state is at row 0 of the next epoch.
                 self.end_of_dataloader = self.loader.state_dict()["row"] == 0
                 self.remainder = 0
                 yield batch

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Hash", "Vocabulary"]
 
 _UNKNOWN = ("raise", "code")
-#: Sizes of the batches that are counted, in rows: the next size is tried when a batch does not fit the
-#: memory.
+#: Rows per batch while values are counted: the next size is tried if a batch exceeds the memory budget.
 _BATCHES = (8192, 256, 16, 1)
 _SHOWN = 4
 
@@ -103,9 +102,10 @@ class Vocabulary(Encoding):
         storage_options: Mapping[str, Any] | None = None,
         memory: str | int | None = None,
     ) -> Vocabulary:
-        """The values of a column by falling frequency; equally frequent values are in ascending order.
+        """Makes a vocabulary of the values in a column, the most frequent first; equally frequent values are
+        in ascending order.
 
-        Reads this column once. In a column of lists the items are counted. All distinct values are held in
+        The column is read once. In a column of lists the items are counted. All distinct values are held in
         memory.
 
         Parameters
@@ -124,7 +124,7 @@ class Vocabulary(Encoding):
         filter : list of tuple or list of list of tuple, optional
             The rows to count, as in :class:`Loader`.
         fill_null : str, bytes or int, optional
-            The value as which nulls are counted. Default: nulls are left out.
+            The value that replaces nulls in the count. Default: nulls are not counted.
         storage_options : mapping of str, optional
             As in :class:`Loader`.
         memory : int or str, optional
@@ -173,7 +173,7 @@ class Vocabulary(Encoding):
         return len(self.values) + (self.unknown == "code")
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the compiled half reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         kind = _KINDS[type(self.values[0])]
         values = [list(value) if isinstance(value, bytes) else value for value in self.values]
         return {"vocabulary": {"values": {kind: values}, "unknown": self.unknown}}
@@ -232,7 +232,7 @@ class Hash(Encoding):
         return self.buckets
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the compiled half reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {"hash": {"buckets": self.buckets, "seed": self.seed}}
 
     def __repr__(self) -> str:
@@ -244,7 +244,7 @@ _KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as the Python object; other values unchanged."""
+    """Converts a numpy scalar to a Python object, and returns other values unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 

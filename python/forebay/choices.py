@@ -1,4 +1,4 @@
-"""The names that an option or a result may have, as types."""
+"""Types of options and results that are one of a few names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal
 __all__: list[str] = []
 
 Across = Literal["row_group", "file", "dataset"]
-"""The range in which a window or a pack may continue: its row group, its file or the whole data set."""
+"""The range that all rows of a window or a pack come from: one row group, one file or the whole data set."""
 
 Frames = Literal["together", "alone"]
-"""Whether the images of a window are changed at random together or alone."""
+"""How random changes apply to a window's images: the same to all together, or to each one alone."""
 
 FrameSampling = Literal["even", "random"]
-"""How the images of a clip are chosen."""
+"""How the images of a clip are chosen from a longer list: at even distances, or at random."""
 
 ClipLayout = Literal["NTHWC", "NTCHW", "NCTHW"]
 """Order of the axes of a clip."""
@@ -34,13 +34,13 @@ PadSide = Literal["right", "left"]
 """The side of a list on which it is padded."""
 
 KeptEnd = Literal["first", "last"]
-"""Whether the first or the last numbers of a list are kept when it is cut off."""
+"""The end of a list whose numbers are kept when the list is cut to a shorter length."""
 
 Interpolation = Literal["nearest", "bilinear"]
 """The interpolation of the pixels of a rotated image."""
 
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
-"""The content of the padding of a random crop."""
+"""How the border that a random crop adds to an image is filled."""
 
 Resampling = Literal["bilinear", "bicubic", "lanczos"]
 """The filter of a resize."""
@@ -71,11 +71,11 @@ CacheTier = Literal["auto", "rows", "coefficients", "resized", "pixels"]
 """Form in which a cache keeps images."""
 
 Mixing = Literal["window", "exact", "stored"]
-"""A kind of shuffle."""
+"""The kind of a shuffle: within a window of row groups, over all rows exactly, or none (the stored order)."""
 
 ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
-"""How a column is delivered.
+"""The form in which a column is delivered.
 
-As an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or other
-objects.
+The forms are an array, a :class:`forebay.Ragged`, a dict of the fields of a structure, and arrays of ``str``,
+of ``bytes`` and of other objects.
 """

@@ -345,7 +345,7 @@ class Dataset:
         Parameters
         ----------
         urls : str, os.PathLike or iterable of them
-            The data set, by the same text on all ranks: the key in the store depends on this text.
+            The data set, given by the same text on all ranks: the key in the store depends on this text.
         store : object with ``set(key, value)`` and ``get(key)``
             The store, which takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, the
             store of a process group, or another object. ``get`` waits for the key, or returns ``None`` while
@@ -418,15 +418,15 @@ class Dataset:
         return opened, (place["urls"], *options, place.get("versions"))
 
     def _absolute(self) -> Any:
-        """The locations for a process with another working directory."""
+        """The locations as absolute paths, which a process with another working directory can open."""
         absolute = self._native.locations()
         if absolute == locations(self._urls):
             return self._urls
         return absolute[0] if isinstance(self._urls, (str, os.PathLike)) else absolute
 
     def _place(self) -> dict[str, Any]:
-        """The locations, and the versions of tables, by which a process with another working directory opens
-        the data set."""
+        """The locations, and the versions of tables, with which a process in another working directory can
+        open the same data set."""
         versions = {location: version for location, _, version in self._native.tables()}
         return {"urls": self._absolute(), **({"versions": versions} if versions else {})}
 
@@ -447,7 +447,8 @@ def _several(urls: list[str]) -> str:
 
 
 def refuse_options(urls: Any, **options: Any) -> None:
-    """Refuses options of opening if ``urls`` is a :class:`Dataset`, which is open already."""
+    """Raises an error if options for opening are given although ``urls`` is a :class:`Dataset`, which is
+    open."""
     for name, given in options.items():
         if isinstance(urls, Dataset) and given is not None and given is not False:
             raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
@@ -463,8 +464,8 @@ def opened(
     filter: str | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Opens the folders that a filter keeps. A data set that was pickled must still have its
-    ``fingerprint``."""
+    """Opens a data set, without the folders that ``filter`` excludes. If a ``fingerprint`` is given, as for a
+    data set that was pickled, the files must still have it."""
     dataset = Dataset.__new__(Dataset)
     dataset._open(urls, storage_options, merge_schema, partition_types, table, filter, versions=versions)
     if fingerprint not in (None, dataset.fingerprint):

@@ -31,7 +31,7 @@ class _SkippedRow(NamedTuple):
 
 
 class SkippedRow(_SkippedRow):
-    """A row that was left out, with its place as far as it is known, and the reason.
+    """A row that was left out, with the reason, and its place in the files as far as it is known.
 
     Attributes
     ----------
@@ -95,10 +95,10 @@ class Owner(Protocol):
     _processes: Processes | None
     _watch: Watch
     _generation: int
-    """Increases when a state is loaded."""
+    """A number that increases when a state is loaded, so that earlier epochs are known to be outdated."""
 
     def _check_process(self) -> None:
-        """Refuses a forked child."""
+        """Raises an error in a forked child process."""
 
 
 class Receipt(NamedTuple):
@@ -246,8 +246,8 @@ class Epoch(Iterator[Any]):
         loader._native.handed_over(step)
 
     def _pull(self) -> Pulled | None:
-        """Pulls a batch like :meth:`pull`, but does not note that the training step gets nothing: the caller
-        may still hold a batch for it."""
+        """Pulls a batch like :meth:`pull`, but does not call :meth:`_gets_nothing` if there is none, because
+        the caller may still have an earlier batch for the training step."""
         self._loader._check_process()
         self._native.check_open()
         if self._transformed is not None:
@@ -293,7 +293,8 @@ class Epoch(Iterator[Any]):
 
 
 def _transformed(loader: Owner, native: _forebay.Epoch) -> InOrder | None:
-    """The batches of an epoch after the loader's functions; ``None`` if the loader has no functions."""
+    """The batches of an epoch, processed by the loader's functions; ``None`` if the loader has no
+    functions."""
     functions = loader._functions
     return None if functions is None else InOrder(native, _at_work(loader, native, functions), functions)
 

@@ -79,7 +79,8 @@ class ForebayError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls the class with positional arguments only, and OSError pickles other arguments.
+        # The default of Exception passes only positional arguments when it unpickles, and OSError's own
+        # method passes other arguments than this class takes.
         place = {"file": self.file, "row_group": self.row_group, "row": self.row, "column": self.column}
         return _rebuild, (type(self), self.message, place, getattr(self, "__notes__", None))
 

@@ -42,7 +42,7 @@ import torch
 
 __all__ = ["LoaderMixin", "Trainer"]
 
-#: The key of the position in ``trainer_state.json``, beside the states of callbacks.
+#: The key of the loader's position in ``trainer_state.json``, where callbacks save their states.
 NAME = "forebay"
 
 
@@ -51,7 +51,7 @@ class LoaderMixin:
 
     :class:`Trainer` is ``transformers.Trainer`` with this class as a base. For another trainer, put this
     class first among the bases: ``class MyTrainer(forebay.hf.LoaderMixin, transformers.Seq2SeqTrainer)``.
-    Data sets that are not loaders are treated as by the other base.
+    The other base handles data sets that are not loaders.
 
     Each checkpoint holds the position of the ``train_dataset``, which counts the batches that were trained.
     ``train(resume_from_checkpoint=...)`` continues at that position, without reading trained rows again.
@@ -161,9 +161,9 @@ class Trainer(LoaderMixin, transformers.Trainer):  # type: ignore[misc]
 class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
     """A loader's batches, one epoch per iteration.
 
-    A ``Trainer`` that resumes within an epoch draws and drops the batches that it has trained already, to
-    count its steps. The loader starts after these batches, so one ``None`` is delivered first in place of
-    each.
+    A ``Trainer`` that resumes within an epoch requests and drops the batches that it has trained already, to
+    count its steps. The loader starts after these batches, so ``None`` is delivered first in place of each of
+    them.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -181,7 +181,8 @@ class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
 
 class _Position(transformers.TrainerCallback):  # type: ignore[misc]
-    """Notes the position after each step, and restores the position of a checkpoint."""
+    """Notes the loader's position in the trainer's state after each step, and restores it from a
+    checkpoint."""
 
     def __init__(self, trainer: LoaderMixin) -> None:
         self._trainer = trainer
@@ -195,8 +196,8 @@ class _Position(transformers.TrainerCallback):  # type: ignore[misc]
         self._note(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # The position is noted now, because a checkpoint may be saved after the batches of the next step are
-        # drawn.
+        # The position is noted now, because the trainer may take the batches of the next step from the loader
+        # before it saves a checkpoint.
         self._note(state)
 
     def _note(self, state: Any) -> None:
@@ -228,7 +229,7 @@ def _restore(steps: _Steps, args: Any, trained: int, saved: Mapping[str, Any] | 
 
 
 def _data_loader(steps: _Steps) -> Any:
-    # DataLoader's own collate function fails at columns whose type torch does not have.
+    # The DataLoader's own collate function would fail for columns whose type torch does not have.
     return torch.utils.data.DataLoader(steps, batch_size=None, collate_fn=_as_it_is)
 
 

@@ -1,6 +1,6 @@
-"""Opens a data set in all processes of a run together.
+"""Opens a data set in all processes of a run together, for ``Dataset.together``.
 
-One process reads the footers, and the others take them from the launcher's store.
+One process reads the footers, and the others take them from the key-value store of the launcher.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READER = 0
 
 
 class Opened(Protocol):
-    """The part of an open data set that the exchange uses."""
+    """The part of an open data set that this module uses."""
 
     @property
     def fingerprint(self) -> str:
@@ -58,8 +58,8 @@ def opened_together(
     reads: Callable[[], D],
     takes: Callable[[bytes], D],
 ) -> D:
-    """Opens the data set of a rank: the reading rank opens it with ``reads``, every other rank with ``takes``
-    from the index."""
+    """Opens the data set on one rank. Rank 0 calls ``reads`` and shares the index of the data set; every
+    other rank calls ``takes`` with that index."""
     rank = whole(rank, "rank", 0)
     seconds = _seconds(timeout)
     for name in ("set", "get"):
@@ -84,7 +84,7 @@ def _hand_on(reads: Callable[[], D], store: Any, key: str) -> D:
             chunk = index[number * _CHUNK : (number + 1) * _CHUNK]
             put(store, f"{key}/{proof}/{number}", chunk)
     except BaseException as error:
-        # The other ranks wait for a value, so they get the error.
+        # The other ranks wait for a value of this key, so they get the error as that value.
         said = str(error) or type(error).__name__
         put(store, key, _header(error=said))
         raise

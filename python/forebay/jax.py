@@ -93,13 +93,13 @@ def batches(
 
 
 def _check_sharding(train: Loader, sharding: Any) -> None:
-    """Refuses a loader whose shard is not the part of the global batch that the sharding gives this
+    """Raises an error if a loader's shard is not the part of the global batch that the sharding gives this
     process."""
     process, rows = rows_of_processes(sharding)
     wanted = Shard(**place_of(process, rows))
     given = train._arguments["shard"] or Shard(rank=0, world=1)
-    # A sharding of this process alone has no information on other processes. If no two processes have the
-    # same rows, the ranks may have any order.
+    # A sharding of this process alone says nothing about other processes, so any shard is accepted. If each
+    # process has rows of its own, only the number of ranks must be right, and their order does not matter.
     if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
         raise InvalidError(
             f"the loader has {given!r}, but this sharding makes this process {wanted!r} (pass "

@@ -1,4 +1,5 @@
-"""The store that a launcher gives to the processes of a run: how values are put into it, and waited for."""
+"""Passes values from one rank of a run to another through a launcher's key-value store, such as torch's
+``TCPStore``."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from .options.locations import locations, shown
 
 __all__: list[str] = []
 
-#: Seconds of one wait for the store. Ctrl-C takes effect between two waits.
+#: The longest time in seconds of one call of ``wait``. Ctrl-C takes effect between two such calls.
 _TURN_SECONDS = 1.0
 
-#: Seconds between two looks into a store whose ``get`` does not wait.
+#: Seconds between two attempts to get a value from a store whose ``wait`` is missing or is not used.
 _PAUSE_SECONDS = 0.1
 
 
@@ -32,24 +33,24 @@ class KeyValueStore(Protocol):
 
 @dataclass(frozen=True)
 class Awaited:
-    """A value that this rank awaits from another rank, and the words of the errors if it does not come."""
+    """A value that this rank awaits from another rank, and the texts of the errors if it does not come."""
 
-    #: The value, such as ``"index"``.
+    #: The name of the value in these errors, such as ``"index"``.
     what: str
-    #: The rank that puts it.
+    #: The rank that puts the value into the store.
     rank: int
-    #: The locations of the data set, for the errors.
+    #: The locations of the data set, as the errors show them.
     where: str
     #: Seconds that this rank waits for the value in all.
     seconds: float
-    #: The advice in the error if the store fails, and in the error if the value does not come in time.
+    #: The advice in the error if the store fails, and the advice if the value does not come in time.
     if_failed: str
     if_late: str
 
 
 def key_of(urls: Any, what: str) -> str:
-    """The key of a value about the data set at ``urls``. Different locations have different keys, which do
-    not reveal the locations."""
+    """The key under which the store has the value ``what`` of the data set at ``urls``. The key contains a
+    hash of the locations, which does not reveal them."""
     text = "\0".join(location.rstrip("/") for location in locations(urls))
     return f"forebay/{what}/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 
@@ -62,8 +63,8 @@ def put(store: Any, key: str, value: bytes) -> None:
 
 
 def got(store: Any, key: str, awaited: Awaited, until: float) -> bytes:
-    """Waits for the value of a key until a time of ``time.monotonic``."""
-    # A check costs one message; a wait of torch's stores that ends without the value writes a line to a log.
+    """Returns the value of a key. Waits for the value until ``until``, a time of ``time.monotonic``."""
+    # `check` is preferred to `wait`: torch's stores log a line whenever `wait` ends without the value.
     checks = callable(getattr(store, "check", None))
     waits = not checks and callable(getattr(store, "wait", None))
     while True:
@@ -75,7 +76,7 @@ def got(store: Any, key: str, awaited: Awaited, until: float) -> bytes:
         except KeyError:
             value = None
         except Exception as error:
-            # A wait that lasted its full time is not a failure of the store.
+            # `wait` also raises an error when its time is over, which does not mean that the store failed.
             if not waits or time.monotonic() - began < _TURN_SECONDS / 2 < until - began:
                 raise IoError(
                     f"{awaited.where}: the store has no {awaited.what} of rank {awaited.rank}: {said(error)} "
@@ -101,7 +102,7 @@ def where(urls: Any) -> str:
 
 
 def said(error: BaseException) -> str:
-    """An error in one line."""
+    """The message of an error; if it is not an error of forebay, only the first line."""
     if isinstance(error, ForebayError):
         return str(error)
     lines = str(error).strip().splitlines()

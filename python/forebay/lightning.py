@@ -45,7 +45,7 @@ __all__ = ["DataModule"]
 #: The loaders that each stage of a trainer needs.
 STAGES = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",), "predict": ("predict",)}
 
-#: The result of a function of a data module.
+#: The type of the results of ``train``, ``val``, ``test`` and ``predict``, the functions that a user passes.
 Loaders = Loader | dict[str, Loader]
 
 
@@ -94,7 +94,7 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
             if build is not None:
                 _check_build(name, build)
         self.loaders = {}
-        # Positions from a checkpoint, for loaders that are built later.
+        # Positions from a checkpoint, by argument, for loaders that are built later.
         self._loaded: dict[str, Any] = {}
 
     def setup(self, stage: str | None = None) -> None:
@@ -228,8 +228,8 @@ class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
 
 
 class _Batches(Batches[dict[str, Any]]):
-    """Batches whose state is the position in the data module, because Lightning saves the state of the
-    batches too."""
+    """Batches whose ``state_dict`` returns the same position as the data module. Lightning saves the state of
+    the batches too, and the two must agree."""
 
     def __init__(self, loader: Loader, module: DataModule) -> None:
         super().__init__(loader, tensors)
@@ -248,7 +248,7 @@ def _check_build(name: str, build: Any) -> None:
     try:
         signature = inspect.signature(build)
     except ValueError:
-        # Some functions in C have no signature.
+        # Python does not know the signatures of some functions written in C, so these are not checked.
         return
     try:
         signature.bind(None)

@@ -1,4 +1,4 @@
-"""The loader, which makes epochs of batches from its arguments."""
+""":class:`Loader`, which reads a Parquet data set and yields its rows in batches, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ __all__ = ["Loader"]
 
 
 class _Reopened(NamedTuple):
-    """The parts of a loader that depend on the versions of its tables."""
+    """The attributes of a loader that change when its tables are opened at other versions: the compiled
+    loader, the data sets, and the arguments and fingerprints with which a copy of the loader opens these data
+    sets."""
 
     native: _forebay.Loader
     datasets: list[Dataset]
@@ -74,19 +76,19 @@ class _Reopened(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The position at which a copy of a loader in another process begins. Unlike the loader, it survives a
-    fork."""
+    """The position from which a copy of a loader in another process continues. A forked child can use this
+    position, but not the loader itself."""
 
     number: int
     """Increases when a state is loaded or an epoch is begun."""
     state: StateDict | None
     """The state that was loaded last; ``None`` if an epoch was begun since."""
     upcoming: int | None
-    """The epoch after the one that was begun last; ``None`` if a state was loaded since."""
+    """The number of the epoch after the one that was begun last; ``None`` if a state was loaded since."""
 
 
 _Source = tuple[_forebay.Dataset, dict[str, Any], "str | None", float]
-"""A data set, the options and the filter of its loader, and its weight."""
+"""A source for the compiled loader: its data set, its options, its filter, and its weight in a mix."""
 
 
 class Loader:
@@ -205,8 +207,8 @@ class Loader:
     balance : str or iterable of str, optional
         Columns whose numbers, or the lengths of whose lists or texts, say what a row costs. Rows are ordered so that in
         each step all ranks get about the same cost, and steps cost about the same too; up to four columns are balanced
-        together. A pack costs the sum of the squares of its lengths by the column that is packed; other packs and
-        buckets cost what their rows do together. Needs ``shuffle``. Default: costs do not matter.
+        together. A pack that is balanced by the packed column costs the sum of the squares of its lengths. Any other
+        sample costs as much as its rows together. Needs ``shuffle``. Default: costs do not matter.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
@@ -341,7 +343,7 @@ class Loader:
             "global_batch_size": global_batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
-            # A loader is copied through its arguments, so an iterator in them is read once here.
+            # An iterator in a filter is read here, because a copy of the loader needs its items again.
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
@@ -366,7 +368,7 @@ class Loader:
             "flatten": flattened(flatten),
             "cast": by_column(cast, "cast"),
             "rename": None if rename is None else renames(rename),
-            # Files are read now, so that a copy of the loader has the same list.
+            # Files of denied rows are read now, so that a copy of the loader leaves out the same rows.
             "deny": None if deny is None else Denied.of(deny),
             "deny_from": denied_from(deny_from),
             "skip_steps": None if skip_steps is None else steps(skip_steps),
@@ -395,22 +397,24 @@ class Loader:
         self._build()
 
     def _build(self, fingerprint: str | None = None, versions: Mapping[str, str] | None = None) -> None:
-        """Builds the loader of the arguments. If ``fingerprint`` is given, the data set must have it."""
+        """Opens the data set and starts the loader, both from ``_arguments``. If ``fingerprint`` is given,
+        the data set must have it."""
         options = checked(self._arguments)
         self._settle()
         self._start([opened_for(self._arguments, options[1], fingerprint, versions)])
 
     def _start(self, datasets: list[Dataset]) -> None:
-        """Starts the loader over data sets that are open, one for each source."""
+        """Starts the loader over open data sets: one, or for a mix one for each source."""
         self._follows = Follow.of_sources(self._of_sources(), datasets, self._arguments)
         self._native, self._datasets, self._carried = self._over(datasets)
         close_at_exit(self)
 
     def _over(self, datasets: list[Dataset], after: str | None = None) -> _Reopened:
-        """The parts of this loader over ``datasets``. They go on after the position ``after``, which is the
-        beginning of an epoch."""
+        """The attributes of this loader that depend on its data sets, made anew for ``datasets``. The new
+        loader continues at the position ``after``, the beginning of an epoch, if it is given."""
         native = _forebay.Loader(*self._checked(datasets), numbered=self._numbered, after=after)
-        # A copy of the loader opens these, and must find this fingerprint. A Dataset checks its own itself.
+        # A copy of the loader opens these locations again and checks that the fingerprint is the same. A
+        # `Dataset` that the user passed checks this itself.
         carried: list[tuple[dict[str, Any], str | None]] = [
             ({"urls": of_source["urls"]}, None if dataset is of_source["urls"] else dataset.fingerprint)
             if isinstance(of_source["urls"], Dataset)
@@ -424,11 +428,11 @@ class Loader:
         return [(datasets[0]._native, *checked(delivered(self._arguments, datasets[0])), 1.0)], None
 
     def _of_sources(self) -> list[dict[str, Any]]:
-        """Returns the arguments of each source."""
+        """The arguments of each source: of each loader in a mix, or of this loader alone."""
         return [self._arguments]
 
     def _settle(self) -> None:
-        """Prepares the state that does not depend on the data set."""
+        """Sets the attributes that do not depend on the data set."""
         self._functions = functions(self._arguments)
         self._workers = workers(self._arguments, self._functions)
         self._processes = processes(self._functions, self._workers)
@@ -442,17 +446,18 @@ class Loader:
 
     @property
     def _numbered(self) -> bool:
-        """Whether the user's functions need the numbers of a batch's rows."""
+        """Whether the user's functions get single rows, so that each batch must say the numbers of its
+        rows."""
         return self._functions is not None and self._functions.by_rows
 
-    # Batches
+    # Beginning an epoch
 
     def __iter__(self) -> Epoch:
-        """Begins the next epoch, or the rest of the epoch of a loaded state."""
+        """Begins the next epoch, or after :meth:`load_state_dict` continues the epoch of the loaded state."""
         return self._begin(None)
 
     def epoch(self, number: int) -> Epoch:
-        """Begins the epoch with this number, or the rest of it if a loaded state belongs to it.
+        """Begins the epoch with this number, or continues it if a loaded state is in the middle of it.
 
         Parameters
         ----------
@@ -488,12 +493,13 @@ class Loader:
 
         DuckDB, Polars and pyarrow read a loader by it: ``pyarrow.RecordBatchReader.from_stream(loader)``,
         ``polars.DataFrame(loader)``, ``duckdb.sql("from loader")``. The epoch begins with the first batch that is asked
-        for, and each batch counts as delivered when it is taken. Masks become the validity of their columns.
+        for, and each batch counts as delivered when it is taken. A column ``<name>.mask`` is not delivered
+        itself: where it is False, the column ``<name>`` is null.
 
         Raises
         ------
         InvalidError
-            The loader has functions, whose results are no Arrow batches.
+            The loader has functions, whose results are not Arrow batches.
         """
         if self._functions is not None:
             raise InvalidError(
@@ -503,7 +509,7 @@ class Loader:
         return _forebay.arrow_stream(self.schema, self.__iter__, self._masks())
 
     def __arrow_c_schema__(self) -> object:
-        """The schema of the stream."""
+        """The Arrow schema of the stream that :meth:`__arrow_c_stream__` returns."""
         return _forebay.arrow_schema(self.schema, self._masks())
 
     def _masks(self) -> list[tuple[str, str]]:
@@ -516,8 +522,8 @@ class Loader:
 
     def _begin(self, number: int | None) -> Epoch:
         self._check_process()
-        # Only one epoch is under way: batches that an earlier one still prepares would only take memory and
-        # time.
+        # Only one epoch is under way, because the batches that an earlier epoch still prepares would take
+        # memory and time for nothing.
         for earlier in list(self._epochs):
             earlier._end(_forebay.Reason.Superseded)
         if any(self._follows):
@@ -532,8 +538,8 @@ class Loader:
         return epoch
 
     def _at_newest(self, number: int | None) -> int:
-        """Takes the newest versions of the followed tables, unless the epoch ``number`` was begun before and
-        is continued. Returns the number of the epoch."""
+        """Switches tables with ``follow=`` to their newest versions, unless the epoch ``number`` is continued
+        from its middle. Returns the number of the epoch."""
         upcoming, row = self._native.upcoming()
         number = upcoming if number is None else number
         if row == 0 or number != upcoming:
@@ -586,9 +592,9 @@ class Loader:
         Parameters
         ----------
         step : int, optional
-            Number of the step, counted from the first step of epoch 0, or of ``epoch``, with the batches of
-            this loader. Default: the step that the training loop gets next; its list is empty at the end of
-            an epoch.
+            Number of the step, counted from the first step of epoch 0, or of ``epoch``, in steps of this
+            loader's batch size. Default: the step that the training loop gets next; its list is empty at the
+            end of an epoch.
         epoch : int, optional
             The epoch in which ``step`` is counted.
         rank : int, optional
@@ -603,8 +609,8 @@ class Loader:
         Raises
         ------
         InvalidError
-            There is no such step or rank; or the epoch is under way and began with other batches, so that its
-            steps cannot be counted.
+            There is no such step or rank; or the epoch is under way and began with another batch size, so
+            that its steps cannot be counted.
 
         Examples
         --------
@@ -621,7 +627,7 @@ class Loader:
         return [self._place(source, row) for source, row in self._native.which(*asked)]
 
     def _place(self, source: int, row: tuple[str, int, int, int]) -> RowPlace:
-        """The place of a row, from the numbers of the compiled half."""
+        """Makes the :class:`RowPlace` of a row from the values that the compiled loader returns for it."""
         return RowPlace._of(row)
 
     def __getitem__(self, index: Any) -> NoReturn:
@@ -642,7 +648,7 @@ class Loader:
         """Batches in a whole epoch of this rank: exact, and the same on every rank."""
         return self._native.steps()
 
-    # Reports
+    # Length, schema, plan and statistics
 
     @property
     def schema(self) -> _forebay.Schema:
@@ -716,7 +722,7 @@ class Loader:
         return self._plan(*self._native.plan(whole(epoch, "epoch", 0)))
 
     def stats(self) -> Stats:
-        """The work of each stage so far, the waits of the training loop, and the next move.
+        """The work of each stage so far, the waits of the training loop, and what limits its speed.
 
         Returns
         -------
@@ -741,8 +747,8 @@ class Loader:
             :meth:`Stats.to_dict` under the keys that lead to it, such as ``forebay/waits/decode``. The share
             of time that the training loop waited is ``forebay/verdict/waiting``. For a :class:`Mix` there is
             also ``forebay/sources/0/rows``: the rows of source 0 in the batches of this rank. For a table
-            ``forebay/table_version``, and for several ``forebay/tables/0/version``. Numbers over the course of
-            the run, in ``timeline`` and ``next_histogram``, are left out.
+            ``forebay/table_version``, and for several ``forebay/tables/0/version``. The series ``timeline``
+            and ``next_histogram`` are left out.
 
         Examples
         --------
@@ -770,16 +776,16 @@ class Loader:
         """Writes a page of HTML about the run so far: why the training loop waits, over time and by stage.
 
         Call it while the loop runs, for example after each epoch, or after it. The page has no scripts and
-        loads nothing. It shows the bottleneck, how long the loop had its batch and for which stages it
-        waited over time, the rate, the latency of ``next``, all figures, and the same as JSON.
+        loads nothing. It shows the bottleneck, the loop's own work and its waits for each stage over time,
+        the rate, the latency of ``next``, and all figures, also as JSON.
 
         Parameters
         ----------
         to : str or os.PathLike
             A path that ends in ``.html``: the page of this rank. Any other path: a folder for the reports of
-            all ranks, which is made if it is missing. There each rank writes its ``rank-N.json``, and makes
-            ``index.html`` anew from the reports of this run that are there: the rank that writes last has
-            them all. A file is replaced as a whole, so it can be opened at any time.
+            all ranks, which is made if it is missing. Each rank writes its ``rank-N.json`` to this folder,
+            and then ``index.html`` anew from all reports of this run in the folder. The rank that writes last
+            therefore includes all ranks. A file is replaced as a whole, so it can be opened at any time.
 
         Returns
         -------
@@ -789,7 +795,7 @@ class Loader:
         Raises
         ------
         InvalidError
-            ``to`` is no path on this machine, or a file that is not a report would be replaced.
+            ``to`` is not a path on this machine, or a file that is not a report would be replaced.
         IoError
             A file cannot be written.
 
@@ -807,7 +813,7 @@ class Loader:
         return self._native.report(local(to, "to"), flat)
 
     def _totals(self) -> Any:
-        """The numbers of :meth:`stats`, without those over the course of the run."""
+        """The numbers of :meth:`stats`, without the series ``timeline`` and ``next_histogram``."""
         totals = json.loads(self._native.totals())
         del totals["timeline"], totals["next_histogram"]
         return totals
@@ -816,7 +822,7 @@ class Loader:
         """Fills the cache before it is needed. This ends the epoch that is under way.
 
         Row groups that are in the cache already are not fetched again, and row groups that do not fit are
-        left out. Nothing is done where the tier ``"auto"`` keeps nothing of the data set.
+        left out. If the tier ``"auto"`` decides to keep no rows of the data set, nothing is done.
 
         Parameters
         ----------
@@ -858,7 +864,7 @@ class Loader:
         result: dict[str, Any] = json.loads(self._native.warm(share, report))
         return result
 
-    # State
+    # Saving and resuming a position
 
     def state_dict(self) -> StateDict:
         """The position of the training loop.
@@ -923,7 +929,7 @@ class Loader:
                 f"this is not a state of a loader: {error} (pass what state_dict() returned)"
             ) from None
         self._check_kind(state)
-        # This comes first, so that a refused state does not end epochs.
+        # The position is restored before epochs are ended: if it is refused, the epoch under way continues.
         reopened = self._reopened(state)
         (reopened.native if reopened else self._native).restore(position)
         for epoch in list(self._epochs):
@@ -944,13 +950,13 @@ class Loader:
                 "this is a state of a loader, not of a mix (pass it to a forebay.Loader of its data set)"
             )
 
-    # Life
+    # Closing, and opening other versions of tables
 
     def close(self) -> None:
         """Ends the epoch under way and the loader's threads, and closes its files.
 
-        The threads end after their present work. A :class:`Dataset` that was given keeps its two threads,
-        which wait for storage.
+        The threads end after their present work. A :class:`Dataset` that was passed as ``urls`` stays open,
+        with its two threads that wait for storage.
 
         Iterating raises :class:`ClosedError` from then on. The length, ``schema``, ``plan``, ``stats`` and
         ``state_dict`` can still be used, because they read no rows. A ``with`` statement closes the loader at
@@ -986,8 +992,8 @@ class Loader:
         self._native.check_process()
 
     def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
-        """The parts of this loader at the table versions that a state was saved with; ``None`` if the loader
-        has these versions already."""
+        """Opens the tables at the versions that a state was saved with, and returns the attributes that
+        change with them; ``None`` if the loader has these versions already."""
         saved = state.get("sources") if self._is_mix else [state]
         arguments = self._of_sources()
         if not isinstance(saved, list) or len(saved) != len(arguments):
@@ -1002,8 +1008,9 @@ class Loader:
         return self._at(versions) if any(versions) else None
 
     def _at(self, versions: list[dict[str, str] | None], after: str | None = None) -> _Reopened:
-        """The parts of this loader at other versions of its tables. ``versions`` has an item for each source:
-        the versions of its tables by location, or ``None`` if the source keeps its versions."""
+        """Opens other versions of the tables, and returns the attributes of this loader that change with
+        them. ``versions`` has an item for each source: the versions of its tables by location, or ``None`` if
+        the source keeps its versions."""
         datasets = [
             dataset if wanted is None else opened_for(of_source, checked(of_source)[1], None, wanted)
             for wanted, dataset, of_source in zip(versions, self._datasets, self._of_sources(), strict=True)
@@ -1011,7 +1018,7 @@ class Loader:
         return self._over(datasets, after)
 
     def _take(self, reopened: _Reopened) -> None:
-        """Replaces this loader's parts by those at other versions of its tables."""
+        """Switches this loader to other versions of its tables, which ``reopened`` has opened."""
         self._native.close()
         self._release(keep=reopened.datasets)
         self._native, self._datasets, self._carried = reopened
@@ -1028,9 +1035,9 @@ class Loader:
     def __repr__(self) -> str:
         arguments = dict(self._arguments)
         urls = arguments.pop("urls")
-        # URLs may contain passwords and signatures.
+        # URLs may contain passwords and signatures, which `shown` removes.
         text = [repr(urls if isinstance(urls, Dataset) else shown(urls))]
-        # Options may contain keys and tokens.
+        # Storage options may contain keys and tokens, so only their names are shown.
         if arguments["storage_options"]:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
         text += [f"{name}={value!r}" for name, value in arguments.items() if not _is_default(name, value)]
@@ -1038,12 +1045,13 @@ class Loader:
 
 
 def _is_default(name: str, value: Any) -> bool:
-    # The comparison of an expression returns an expression, so its result cannot be tested.
+    # Comparing an `Expression` with `==` returns another `Expression`, which is neither true nor false.
     return value is _DEFAULTS[name] or (not isinstance(value, Expression) and value == _DEFAULTS[name])
 
 
 def _versions(saved: Mapping[str, Any], prefix: str) -> dict[str, float]:
-    """The versions of the tables in the state of a source, as metrics."""
+    """Makes metrics from the table versions in a saved state, or in one source of it: one metric for one
+    table, or a numbered metric for each of several tables."""
     of_one = {f"{prefix}table_version": float(saved["table"]["version"])} if "table" in saved else {}
     several = enumerate(saved.get("tables", []))
     return of_one | {f"{prefix}tables/{number}/version": float(table["version"]) for number, table in several}

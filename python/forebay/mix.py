@@ -1,4 +1,5 @@
-"""Several loaders as one, whose batches have rows of each by weight."""
+""":class:`Mix`, a loader that reads several data sets and puts rows of all of them into each batch, by
+weight."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mix"]
 
-# Options of a loader that belong to all sources together.
+# Options that are given once for all sources of a mix, so the loaders of the sources must not have them.
 _OF_THE_MIX = (
     "batch_size",
     "global_batch_size",
@@ -47,7 +48,7 @@ _OF_THE_MIX = (
 )
 
 
-# Options of the mixing itself, and their defaults.
+# Options that only a mix has, and their defaults.
 _MIXING = {"schedule": [], "stop": "first", "repeat": True, "max_passes": [], "source": False}
 
 
@@ -58,9 +59,10 @@ class Mix(Loader):
     and a state, and ``forebay.torch.batches`` and the functions for other frameworks take it. See
     ``docs/recipes/several.md``.
 
-    Each step has the share of every source, rounded to whole rows of each lane. The rounding does not add up: over any
-    number of steps, a source is off by less than one row of each lane. There is one lane for each rank unless a source
-    has ``lanes=``, so a step should have many more rows than there are lanes.
+    Each step has the share of every source, rounded to whole rows in each lane. A lane is one of the
+    interleaved parts that make up an epoch's order; there is one for each rank, unless a source has
+    ``lanes=``. Rounding errors do not add up: after any number of steps, a lane has delivered less than one
+    row of a source too many or too few. A step should therefore have many more rows than there are lanes.
 
     A pass over a source delivers each of its rows once, in the order of its own loader. Every epoch begins a new pass
     over every source; a source with ``follow=`` takes the newest version of its table then.
@@ -79,13 +81,13 @@ class Mix(Loader):
         weights do not change.
     random_shares : int, optional
         Seed with which the source of each row is drawn at random, with the weights as probabilities. A step then has
-        the share of a source on average, and each 32 steps have it exactly. Default: each step has the exact share of
-        each source.
+        the share of a source only on average, and every block of 32 steps has it exactly. Default: each step has the
+        exact share of each source.
     stop : {"first", "last"}, default "first"
-        Whether an epoch ends when the first source has delivered all of its rows, or when all sources have.
+        ``"first"`` ends an epoch when any source has delivered all of its rows, ``"last"`` when all have.
     repeat : bool, default True
-        With ``stop="last"``, whether a source that ends before the epoch begins again. If not, the other sources share
-        the steps from then on, and an epoch delivers each row of each source once.
+        With ``stop="last"``, whether a source starts over if it ends before the epoch does. If not, the other
+        sources share the steps from then on, and an epoch delivers each row of each source once.
     max_passes : int or iterable of (int or None), optional
         With ``stop="last"``, the largest number of passes over each source in an epoch: one number for all sources, or
         one for each, such as ``[None, 4]``, where None is no limit. After its last pass a source is left out, and the
@@ -176,8 +178,8 @@ class Mix(Loader):
             "collate": collate,
             "transform_workers": transform_workers,
             "trace": None if trace is None else local(trace, "trace"),
-            # For each decoded column the value of the first source that has it, for code that asks how a
-            # column is delivered.
+            # The `decode` options of all sources in one dict, for code that asks how a column is delivered.
+            # If several sources decode the same column, the first one counts.
             "decode": {
                 name: value
                 for arguments, _, _ in reversed(found)
@@ -187,21 +189,23 @@ class Mix(Loader):
         self._build_of([dataset for _, dataset, _ in found])
 
     def _build_of(self, datasets: list[Dataset]) -> None:
-        """Builds the mix of the arguments over data sets that are open."""
+        """Checks the arguments, and starts the mix over open data sets, one for each source."""
         self._options()
         self._settle()
         self._start(datasets)
 
     def _options(self) -> dict[str, Any]:
-        """The options of all sources together, checked."""
+        """Checks the options of the mix itself, and returns them in the form that the compiled loader
+        reads."""
         own = self._arguments
         named(own["stop"], "stop", ("first", "last"))
         for name in ("repeat", "source"):
             if not isinstance(own[name], bool):
                 raise InvalidError(f"{name} must be True or False, got {own[name]!r}")
-        # The options that a mix has in common with a loader are checked as a loader's.
+        # Options that a loader has too are checked by the loader's function.
         common = {name: own[name] for name in _OF_THE_MIX}
-        # A bucket is a batch: by default each rank gets one in a step, as from a loader.
+        # A bucket (rows of similar length) is a whole batch. If all sources deliver buckets, a rank gets one
+        # in each step by default, as from a loader.
         samples = [of_source["samples"] for of_source, _ in own["sources"]]
         buckets = samples[0] if samples and all(isinstance(kind, Bucket) for kind in samples) else None
         options, _ = checked({**_DEFAULTS, **common, "samples": buckets})
@@ -223,7 +227,7 @@ class Mix(Loader):
         return SourcePlace._of_source(source, row)
 
     if TYPE_CHECKING:
-        # These methods of a mix name the sources in their results.
+        # These methods have other result types in a mix, because their results name the sources.
         def which(  # type: ignore[override]
             self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None
         ) -> list[SourcePlace]: ...
@@ -240,10 +244,11 @@ class Mix(Loader):
     def set_weights(self, weights: Iterable[float], *, step: int | None = None) -> None:
         """Sets the weights during the run; they hold until they are set again, in place of those of ``schedule``.
 
-        The epoch under way goes on with them, and may get other steps than it had. A state contains them: a mix that is
-        made as this one was goes on with them. Every rank must set the same weights at the same step. What was read
-        ahead is read again, since other rows are needed. ``memory`` was divided by the weights that the mix was made
-        with: batches of a source that gets a larger share than any of these take more.
+        The epoch under way continues with the new weights, which may change its number of steps. A state contains the
+        weights, so a mix that is made with the same arguments continues with them. Every rank must set the same weights
+        at the same step. Batches that were prepared ahead are made again, since other rows are needed. ``memory`` was
+        divided by the weights that the mix was made with: a source whose share is now larger takes more for its
+        batches.
 
         Parameters
         ----------
@@ -256,7 +261,8 @@ class Mix(Loader):
         Raises
         ------
         InvalidError
-            A weight cannot work, the step has passed, its batch was made already, or the epoch would have no end.
+            A weight is invalid, the step has passed, its batch was made already, or the epoch would have no
+            end.
 
         Examples
         --------
@@ -319,7 +325,8 @@ def _rebuild(arguments: dict[str, Any], carried: list[tuple[dict[str, Any], str 
 
 
 def _sources(sources: Any) -> list[tuple[dict[str, Any], Dataset, float]]:
-    """The arguments of each source's loader, its data set, and its weight."""
+    """Checks ``sources=``, and returns for each source its loader's arguments, its data set and its
+    weight."""
     if isinstance(sources, (str, bytes, Mapping, Set, Loader, Dataset)) or not isinstance(sources, Iterable):
         raise InvalidError(
             f"sources must be a list of (source, weight), got {type(sources).__qualname__} (pass [(a, 0.7), (b, 0.3)])"
@@ -347,7 +354,8 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
 
 
 def _checked_source(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The options of a source, without the size of batches, and its filter."""
+    """Checks the arguments of a source, and returns its filter and its other options. The batch size is left
+    out, because it belongs to the mix."""
     spec, filter = checked(arguments)
     return {name: value for name, value in spec.items() if name != "batch_size"}, filter
 
@@ -362,7 +370,7 @@ def _weight(weight: Any, name: str) -> float:
 
 
 def _schedule(schedule: Any) -> dict[int, list[float]]:
-    """The steps at which weights change, with the weights from that step on."""
+    """Checks ``schedule=``, and returns a dict from each step at which weights change to its new weights."""
     if schedule is None:
         return {}
     if not isinstance(schedule, Mapping):
@@ -377,7 +385,7 @@ def _schedule(schedule: Any) -> dict[int, list[float]]:
 
 
 def _refuse_set(values: Any, name: str) -> None:
-    """Refuses values whose order is not that of the sources."""
+    """Refuses a set, because it has no order that would assign its values to the sources."""
     if isinstance(values, Set):
         raise InvalidError(
             f"{name} must be a list, got {given(values)}, which has no order (pass a list, one for each source)"

@@ -1,4 +1,4 @@
-"""The data sets of a run in MLflow's log: which table at which version a model was trained on.
+"""Logs the data sets of a run to MLflow, which then shows on which tables and versions a model was trained.
 
 Examples
 --------
@@ -33,12 +33,13 @@ except ImportError as error:
 __all__ = ["LoggedDataset", "Source", "datasets"]
 
 _LONG = DataType.long
-#: MLflow's types of numbers, by the kind and the size in bytes of the numpy type.
+#: The MLflow types of numbers by numpy type, such as ``u4`` for unsigned integers of 4 bytes. Types that are
+#: missing here become ``integer`` or ``float``.
 _NUMBERS = {"b1": DataType.boolean, "i8": _LONG, "u4": _LONG, "u8": _LONG, "f8": DataType.double}
 
 
 class Source(DatasetSource):  # type: ignore[misc]  # MLflow has no types
-    """Where a logged data set is: its locations, and the version of each table.
+    """The origin of a logged data set: its locations, and the version of each table.
 
     ``mlflow.data.get_source(run.inputs.dataset_inputs[0])`` returns it once ``forebay.mlflow`` was imported.
     Credentials are not part of it.
@@ -134,8 +135,8 @@ class LoggedDataset(_Logged):  # type: ignore[misc]  # MLflow has no types
 
     @property
     def profile(self) -> dict[str, Any]:
-        """``num_rows`` and ``num_files`` of the data set, ``selected_rows`` that an epoch of the loader has,
-        ``version`` of the table, and the ``fingerprint``. What is not known is left out."""
+        """``num_rows``, ``num_files`` and ``fingerprint`` of the data set, the number of ``selected_rows`` in an
+        epoch of the loader, and the ``version`` of the table. Unknown values are left out."""
         return dict(self._profile)
 
     def to_dict(self) -> dict[str, str]:
@@ -160,7 +161,7 @@ def datasets(data: Loader | Dataset, *, name: str | None = None) -> list[LoggedD
     Parameters
     ----------
     data : Loader, Mix or Dataset
-        What the run reads.
+        The loader or data set that the run reads.
     name : str, optional
         The name of the data sets in MLflow; those of a mix also get the number of their source. Default: the last part
         of the first location.
@@ -212,18 +213,20 @@ def _logged(dataset: Dataset, name: str | None, selected: int | None) -> LoggedD
 
 
 def _number(version: str) -> int:
-    """The number of a version, whose text may also name a schema after an ``@``."""
+    """The number in the text of a table version, such as 7 in ``7`` or ``7@2``; an ``@`` begins a schema
+    id."""
     return int(version.partition("@")[0])
 
 
 def _schema(dataset: Dataset) -> Schema:
-    # Parquet says little about nulls, so that no column is required.
+    # Parquet schemas rarely rule out nulls, so no column is declared as required.
     layout = dataset.schema.layout()
     return Schema([ColSpec(_type(kind, of, shape), name=name, required=False) for name, kind, of, shape in layout])
 
 
 def _type(kind: str, element: str | None, shape: tuple[int | None, ...]) -> Any:
-    """The type of MLflow for a column of a batch."""
+    """The MLflow type for a column: ``kind`` is its form in a batch, ``element`` the numpy type of its
+    numbers."""
     if kind == "text":
         return DataType.string
     if kind == "bytes":

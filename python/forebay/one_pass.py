@@ -15,11 +15,11 @@ __all__: list[str] = []
 
 
 class OnePass(Iterator[_forebay.Batch]):
-    """The batches of the pass; a ``with`` statement ends its threads."""
+    """An iterator over the batches of one pass. At its end, a ``with`` statement ends the pass's threads."""
 
     def __init__(self, dataset: _forebay.Dataset, spec: dict[str, Any], filter: str | None = None) -> None:
-        """``spec`` has the fields of the library's ``LoaderSpec`` that are not the default, and ``filter`` is
-        JSON."""
+        """``spec`` has those fields of the Rust struct ``LoaderSpec`` that differ from their defaults, and
+        ``filter`` is an expression as JSON."""
         self._process = os.getpid()
         self._native = _forebay.Loader([(dataset, {**spec, "epochs": 1}, filter, 1.0)])
         close_at_exit(self)
@@ -36,7 +36,7 @@ class OnePass(Iterator[_forebay.Batch]):
         return batch
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Ends the threads that read the batches."""
         if self._process == os.getpid():
             self._native.close()
 

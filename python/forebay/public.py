@@ -1,5 +1,5 @@
-"""Shows and pickles public objects under the module from which users import them, not the one that defines
-them."""
+"""Sets the module of public objects to the one from which users import them, so that messages, help and
+pickles name that module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ __all__: list[str] = []
 
 
 def publish(door: str) -> None:
-    """Sets ``__module__`` of all objects of this package in a public module's ``__all__`` to that module."""
+    """Sets ``__module__`` of the objects in ``__all__`` of the public module named ``door`` to that module.
+    Only objects that this package defines are changed."""
     module = sys.modules[door]
     for name in module.__all__:
         made = getattr(module, name)

@@ -1,4 +1,5 @@
-"""Ray Train: the shard of a worker, the position in its checkpoints, and the caches of the nodes.
+"""Connects loaders to Ray Train: gives each worker its shard, saves the loader's position in checkpoints, and
+fills caches on all nodes.
 
 A training function that is stopped, fails, or loses its machine begins again from the last checkpoint, on the
 number of workers that are left. Its loader resumes at the batch after the last one that was trained before
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "resume", "shard", "warm"]
 
-#: The file of a checkpoint that contains the position.
+#: The name of the file in a checkpoint that contains the loader's position.
 POSITION = "forebay.json"
 
 
@@ -124,11 +125,11 @@ def resume(train: Loader | Batches[Any], load: Callable[[str], object] | None = 
 def report(
     metrics: Mapping[str, Any], train: Loader | Batches[Any], save: Callable[[str], object] | None = None
 ) -> None:
-    """Reports to Ray Train, with a checkpoint that holds the position: ``ray.train.report``, called by all
-    workers.
+    """Reports metrics to Ray Train, with a checkpoint that holds the loader's position. Like
+    ``ray.train.report``, it is called by all workers.
 
-    The position counts the batches that the training loop took, and none that is prepared ahead. The position
-    is the same on all workers, and the worker of rank 0 writes it.
+    The position counts the batches that the training loop took, and no batch that is only prepared. It is the
+    same on all workers, and the worker of rank 0 writes it.
 
     Parameters
     ----------
@@ -167,12 +168,12 @@ def report(
 
 
 def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
-    """Fills the caches of all nodes of the cluster at the same time, before they train.
+    """Fills the caches of all nodes of the cluster at the same time, before training.
 
     Each node with processors puts all rows of the data set into its own cache, as far as they fit, because
-    with a window its workers read other row groups in each epoch. Where the data set is larger than the disk
-    of a node, ``train.warm(share=True)`` in the training function fills the cache with the row groups that
-    the worker reads in its next epoch.
+    the workers of a node read other row groups in each epoch. If the data set is larger than the disk of a
+    node, call ``train.warm(share=True)`` in the training function instead: it fills the cache with the row
+    groups that the worker reads in its next epoch.
 
     Parameters
     ----------
@@ -216,8 +217,8 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     try:
         filled = ray.get(tasks)
     except BaseException:
-        # After an error or Ctrl-C, the other tasks are cancelled. Tasks that have ended are not cancelled,
-        # because Ray can end this process then. After a shutdown no task runs, and Ray would wait for a new
+        # After an error or Ctrl-C, the tasks that still run are cancelled. Cancelling a task that has ended
+        # can make Ray end this process. After `ray.shutdown` no task runs, and Ray would wait for a new
         # cluster.
         running = ray.wait(tasks, num_returns=len(tasks), timeout=0)[1] if ray.is_initialized() else []
         for task in running:
@@ -233,7 +234,8 @@ def _on(node: dict[str, Any]) -> Any:
     return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
 
 
-# The task asks for no processor: all processors of the node may be taken, and the loader has its own threads.
+# The task requests 0 processors, because all processors of the node may be taken. The loader starts its
+# threads without asking Ray.
 @ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
 def _fill(build: Callable[[], Loader]) -> dict[str, Any]:
     with check_loader(build()) as loader:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StatsColumn", "bar", "warm"]
 
-# Bars that are still shown. They are closed when the interpreter exits, because rich draws a bar once more
-# when it ends, and cannot do that later.
+# The bars that are still shown. They are closed when the interpreter exits, because rich draws a bar once
+# more at its end, which it cannot do later during the exit.
 _SHOWN: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()
 
 
@@ -87,7 +87,7 @@ def bar(
     batches : Loader, Batches or iterable
         A loader, or the result of ``forebay.torch.batches`` or of a similar function.
     loader : Loader, optional
-        The loader behind ``batches``, if they are something else.
+        The loader behind ``batches``, if ``batches`` is another iterable.
     progress : rich.progress.Progress, optional
         The display to which the bar is added; give it a :class:`StatsColumn`. Default: a display of its own.
     description : str, default ""
@@ -128,7 +128,7 @@ def _bar(watched: Watched, given: Progress | None, description: str) -> Generato
                 progress.update(task, completed=watched.done)
                 yield batch
         finally:
-            # A short epoch may still show the text of its beginning.
+            # The text is updated once more, because that of a short epoch may still be from its beginning.
             progress.update(task, last=watched.text())
 
 
@@ -140,7 +140,7 @@ def warm(train: Loader, *, share: bool = False, progress: Progress | None = None
     train : Loader
         A loader with a cache.
     share : bool, default False
-        Fill it for this rank and one epoch; see :meth:`forebay.Loader.warm`.
+        Whether to fill the cache only for this rank and one epoch; see :meth:`forebay.Loader.warm`.
     progress : rich.progress.Progress, optional
         The display to which the bar is added. Default: a display of its own.
 
@@ -178,7 +178,8 @@ def _check(progress: Any) -> None:
 
 
 def _display(given: Progress | None) -> Any:
-    """The user's display, which the user ends, or a new one that ends with the epoch."""
+    """A context with the display for a bar: the user's, which stays open, or a new one that ends with the
+    bar."""
     if given is not None:
         return nullcontext(given)
     task = TextColumn("{task.description}")

@@ -1,5 +1,5 @@
-"""Checks the arguments of a loader, and converts them for the compiled half. An argument that can never work
-is refused by its name."""
+"""Checks the arguments of a loader, and converts them to the spec that the compiled library reads. The error
+for an invalid argument names the argument."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__: list[str] = []
 
 
 def flattened(flatten: Any) -> bool | list[str]:
-    """Checks ``flatten``: whether all structures are flattened, or the names of those that are."""
+    """Checks ``flatten``: a bool for all structures or none, or the names of the structures to flatten."""
     if isinstance(flatten, (bool, np.bool_)):
         return bool(flatten)
     if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
@@ -36,7 +36,7 @@ def flattened(flatten: Any) -> bool | list[str]:
 
 
 def renames(rename: Any) -> dict[str, str]:
-    """Checks ``rename``: the delivered name of each stored name."""
+    """Checks ``rename``, a dict from stored names of columns to the names under which they are delivered."""
     given = mapping(rename, "rename", '"label"')
     for name, new in given.items():
         if not isinstance(new, str):
@@ -45,8 +45,8 @@ def renames(rename: Any) -> dict[str, str]:
 
 
 def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Checks all arguments except the data set. Returns the fields of the library's ``LoaderSpec``, and the
-    filter as JSON."""
+    """Checks all arguments of a loader except the data set. Returns the fields of the spec that the compiled
+    library reads, and the filter as JSON."""
     cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
     if cache is not None and not isinstance(cache, DiskCache):
@@ -101,7 +101,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
 
 
 def _batches(of_a_rank: Any, of_all: Any, samples: Any) -> dict[str, int]:
-    """The options for the size of batches."""
+    """The fields of the spec for the size of batches, from ``batch_size`` and ``global_batch_size``."""
     if of_a_rank is None and of_all is None and isinstance(samples, Bucket):
         return {"batch_size": 1}
     if of_all is None:
@@ -112,7 +112,7 @@ def _batches(of_a_rank: Any, of_all: Any, samples: Any) -> dict[str, int]:
 
 
 def functions(arguments: dict[str, Any]) -> Functions | None:
-    """The user's functions for a batch; ``None`` without any."""
+    """The user's functions of rows and batches; ``None`` if the user passed no function."""
     given = {name: arguments.get(name) for name in ("transform", "transform_rows", "collate")}
     for name, function in given.items():
         if function is not None and not callable(function):
@@ -131,7 +131,7 @@ def functions(arguments: dict[str, Any]) -> Functions | None:
 
 
 def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:
-    """The workers in which the functions run."""
+    """Checks ``transform_workers``, and returns the threads or processes in which the functions run."""
     given = arguments["transform_workers"]
     found = given if isinstance(given, Workers) else Workers(given)
     if found.count > 0 and functions is None:

@@ -1,4 +1,5 @@
-"""The versions of a loader's tables: those of a state, and the newest ones at each epoch."""
+"""Finds the versions of Delta and Iceberg tables that a loader reads: the versions in a saved state, or the
+newest versions at the beginning of each epoch."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: The seconds that ranks wait for the rank that looks for the newest version.
+#: The seconds that the other ranks wait for the rank that looks up the newest version.
 _TIMEOUT_SECONDS = 600.0
 
-#: The rank that looks for the newest version.
+#: The rank that looks up the newest version for all ranks.
 _LOOKING = 0
 
 
 def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | None:
-    """Returns the versions that a state has, by the locations of their tables, if the open data set has
-    others.
+    """Returns the table versions in a saved state, by the locations of the tables, if they differ from those
+    of the open data set.
 
-    It returns ``None`` if the versions are the same, or if the state belongs to other tables; loading the
-    state then fails.
+    It returns ``None`` if the versions are the same, or if the state belongs to other tables. In the latter
+    case loading the state fails afterwards.
     """
     table, several = state.get("table"), state.get("tables")
     saved = several if isinstance(several, list) else [table] if isinstance(table, Mapping) else []
@@ -45,7 +46,8 @@ def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | Non
 
 
 def refuse_given(wanted: Mapping[str, str], dataset: Dataset, version: Any, timestamp: Any) -> None:
-    """Refuses a state with other versions than the one that the user asked for.
+    """Raises an error if a state has another version than the ``version`` or ``timestamp`` that the user
+    passed.
 
     A branch name is not a fixed version, so a state of an earlier version is resumed at that version. The
     version number of a state is accepted even if the table's columns have changed since.
@@ -68,28 +70,30 @@ def _versions(dataset: Dataset) -> dict[str, str]:
 
 
 class Follow:
-    """Finds the versions with which an epoch begins: the same on all ranks of a run."""
+    """Finds the newest versions of tables when an epoch begins; all ranks of a run get the same versions."""
 
     def __init__(self, follow: Any, urls: Any, shard: Shard | None, told: dict[str, list[str]]) -> None:
         self._store = None if follow is True else follow
         self._urls = urls
         self._shard = shard
-        # The versions that this rank has put into the store, by key: an epoch that is begun again keeps its
-        # versions, and sources of one mix over the same locations have the same versions.
+        # The versions that this rank has put into the store, by key. They are used again if an epoch is begun
+        # again, and for another source of the mix with the same locations.
         self._told = told
 
     @classmethod
     def of_sources(
         cls, sources: list[dict[str, Any]], datasets: list[Dataset], whole: Mapping[str, Any]
     ) -> list[Follow | None]:
-        """The option ``follow`` of each source of a loader, whose own options are ``whole``."""
+        """Makes a ``Follow`` for each source of a loader; ``None`` for a source that does not follow its
+        table. ``whole`` has the arguments that the loader has for all sources."""
         told: dict[str, list[str]] = {}
         common = {name: whole[name] for name in ("shard", "skip_steps")}
         return [cls._of({**source, **common}, dataset, told) for source, dataset in zip(sources, datasets, strict=True)]
 
     @classmethod
     def _of(cls, arguments: Mapping[str, Any], dataset: Dataset, told: dict[str, list[str]]) -> Follow | None:
-        """The option ``follow`` of a source, if it has one."""
+        """Checks the argument ``follow`` of a source, and returns its ``Follow``; ``None`` if the source does
+        not follow its table."""
         follow, shard = arguments["follow"], arguments["shard"]
         if follow is False:
             return None
@@ -114,8 +118,8 @@ class Follow:
         return cls(follow, arguments["urls"], shard, told)
 
     def newest(self, dataset: Dataset, epoch: int) -> dict[str, str] | None:
-        """Returns the versions of an epoch, by the locations of their tables, if the open data set has
-        others."""
+        """Returns the newest versions for an epoch, by the locations of the tables, if they differ from those
+        of the open data set."""
         here = _versions(dataset)
         versions = self._looked_up(dataset, epoch)
         if len(versions) != len(here):
@@ -127,7 +131,8 @@ class Follow:
         return None if wanted == here else wanted
 
     def _looked_up(self, dataset: Dataset, epoch: int) -> list[str]:
-        """Returns the newest versions of the tables, in the order of the locations."""
+        """Returns the newest versions of the tables, in the order of the locations: looked up on this rank,
+        or taken from the store into which rank 0 puts them."""
         if self._store is None:
             return self._found(dataset)
         key = f"{key_of(self._urls, 'versions')}/{epoch}"
@@ -146,7 +151,7 @@ class Follow:
             try:
                 found = self._found(dataset)
             except BaseException as error:
-                # The other ranks wait for a value, so they get the error.
+                # The other ranks wait for a value of this key, so they get the error as that value.
                 put(self._store, key, json.dumps({"error": said(error)}).encode())
                 raise
             put(self._store, key, json.dumps({"versions": found}).encode())

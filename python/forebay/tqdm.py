@@ -37,16 +37,16 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
     and the share of time that the loop waited.
 
     The bar begins at the position of a resumed epoch, and counts the batches that the training loop took.
-    Beside it is the stage that the loop waited for longest in the last ten seconds, as in
-    :meth:`forebay.Loader.stats`, and the number of row groups in the cache while the epoch fills one. The bar
-    is also updated while the loop waits.
+    Beside the bar is the stage that the loop waited for longest in the last ten seconds, as in
+    :meth:`forebay.Loader.stats`. While an epoch fills a cache, the number of row groups in the cache is shown
+    too. The bar is also updated while the loop waits.
 
     Parameters
     ----------
     batches : Loader, Batches or iterable
         A loader, or the result of ``forebay.torch.batches`` or of a similar function.
     loader : Loader, optional
-        The loader behind ``batches``, if they are something else.
+        The loader behind ``batches``, if ``batches`` is another iterable.
     **options
         Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``. ``total`` cannot be given:
         the loader determines it.
@@ -79,7 +79,7 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
 def _bar(watched: Watched, options: dict[str, Any]) -> Iterator[Any]:
     shown = tqdm(total=watched.total, **options)
     ended = threading.Event()
-    # The text also changes while the loop waits for a batch.
+    # A thread updates the text, so that it also changes while the loop waits for a batch.
     ticker = threading.Thread(target=_tick, args=(shown, watched, ended), name="forebay-bar", daemon=True)
     if not shown.disable:
         ticker.start()
@@ -109,7 +109,7 @@ def warm(train: Loader, *, share: bool = False, **options: Any) -> dict[str, Any
     train : Loader
         A loader with a cache.
     share : bool, default False
-        Fill it for this rank and one epoch; see :meth:`forebay.Loader.warm`.
+        Whether to fill the cache only for this rank and one epoch; see :meth:`forebay.Loader.warm`.
     **options
         Options of ``tqdm``.
 

@@ -94,51 +94,53 @@ Location = str | os.PathLike[str]
 """A path, URL or glob."""
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""From a dict of numpy arrays to a dict of arrays with the same number of rows."""
+"""A function from a dict of numpy arrays to a dict of arrays with the same number of rows."""
 
 RowTransform = Callable[["Row"], Mapping[str, Any]]
-"""From one row to the row that is delivered, each a dict from column name to value."""
+"""A function from one row to the row that is delivered, each a dict from column name to value."""
 
 Collate = Callable[[list[Any]], Mapping[str, Any]]
-"""From a list of rows, each a dict, to a dict of columns."""
+"""A function from a list of rows, each a dict, to a dict of columns."""
 
 
 FilterTerm = tuple[str, FilterOperator, Any]
-"""A column, an operator, and a number, bool, str, bytes, date or datetime, or a list of them for ``in``,
-``not in``."""
+"""A condition: a column, an operator, and a number, bool, str, bytes, date or datetime, or for ``in`` and
+``not in`` a list of them."""
 
 Filter = Union["Expression", Iterable[FilterTerm], Iterable[Iterable[FilterTerm]], Any]
-"""An expression, terms, lists of terms, or an expression of ``pyarrow.compute`` or Polars."""
+"""A filter: an expression, a list of terms, a list of such lists, or an expression of ``pyarrow.compute`` or
+Polars."""
 
 
 class _OrderDict(TypedDict):
     shuffle: Mixing
     seed: int
     pool: int
-    """Number of row groups that a lane mixes."""
+    """Number of row groups that a lane, one of the interleaved parts of the order, mixes at a time."""
     lanes: int
     rows: int
     """Number of rows that the filter selects."""
     filter: str | None
-    """The filter in canonical form."""
+    """The filter as text, in a form that is equal for equal filters."""
 
 
 class OrderDict(_OrderDict, total=False):
-    """The order of rows in which a state counts."""
+    """The order of rows to which the position in a state refers."""
 
     denied: str
-    """A hash of the denied rows. The key is absent without any."""
+    """A hash of the denied rows. The key is absent if no rows are denied."""
     samples: str
-    """The definition of a sample, as JSON. If it is present, all numbers of rows count samples."""
+    """The option ``samples`` as JSON. If the key is present, numbers of rows in the state count samples."""
     balance: list[str]
-    """The columns that say what rows cost. The key is absent without any."""
+    """The columns of the option ``balance``, which say what a row costs. The key is absent without this
+    option."""
     skipped: list[list[int]]
-    """Ranges of rows that are skipped: an epoch, the first row, and the row after the last. The key is absent
-    if there are none."""
+    """Ranges of rows that are skipped, each as the number of its epoch, its first row, and the row after its
+    last. The key is absent if there are none."""
 
 
 class SplitDict(TypedDict):
-    """The batches of a loader."""
+    """The division of an epoch's rows into steps and ranks."""
 
     global_batch_size: int
     """Number of rows in a full step, over all ranks."""
@@ -160,21 +162,21 @@ class FilesDict(TypedDict):
 
 class _StateDict(TypedDict):
     version: int
-    """Version of the format."""
+    """Version of the format of this state."""
     fingerprint: str
     """Fingerprint of the data set."""
     order: OrderDict
     epoch: int
-    """The epoch under way, or about to begin."""
+    """Number of the epoch under way, or of the next one between epochs."""
     row: int
-    """Number of rows of the epoch that were handed over, by all ranks together."""
+    """Number of rows of the epoch that all ranks together gave to their training loops."""
 
 
 class TableDict(TypedDict):
-    """A Delta table at one version."""
+    """A table, such as a Delta table, at one version."""
 
     id: str
-    """Identity of the table through all of its versions."""
+    """Identity of the table, which is the same for all of its versions."""
     version: int
 
 
@@ -182,14 +184,15 @@ class StateDict(_StateDict, total=False):
     """The result of :meth:`forebay.Loader.state_dict`."""
 
     table: TableDict
-    """The table that the data set is. The key is absent for plain files."""
+    """The table that was opened as the data set. The key is absent for plain files."""
     tables: list[TableDict]
-    """The tables that the data set is, if it is several, in the order of the locations."""
+    """The tables that were opened as the data set, if there are several, in the order of the locations."""
 
     cache_tier: str
-    """Form in which the cache stores images. The key is absent without a cache, or if it keeps nothing."""
+    """Form in which the cache stores images. The key is absent without a cache, or if the cache keeps no
+    rows."""
     split: SplitDict
-    """The batches of the loader."""
+    """The division of an epoch's rows into steps and ranks."""
     files: FilesDict
     """The files of the data set."""
     skipped: int
@@ -202,7 +205,7 @@ class _SourceStateDict(TypedDict):
     """Fingerprint of the data set of the source."""
     order: OrderDict
     first_pass: int
-    """The number of the source's first pass in the epoch."""
+    """The number of the first pass over the source in this epoch, counted through all epochs."""
     rows: int
     """Number of rows of the source that the epoch has delivered, over all ranks."""
 
@@ -216,24 +219,24 @@ class SourceStateDict(_SourceStateDict, total=False):
     files: FilesDict
     """The files of the data set."""
     table: TableDict
-    """The table that the data set is. The key is absent for plain files."""
+    """The table that was opened as the data set. The key is absent for plain files."""
     tables: list[TableDict]
-    """The tables that the data set is, if it is several."""
+    """The tables that were opened as the data set, if there are several."""
 
 
 class _MixStateDict(TypedDict):
     mix: int
-    """Format of the state."""
+    """Version of the format of this state."""
     epoch: int
     row: int
-    """Number of rows of the epoch that were handed over, of all sources and ranks."""
+    """Number of rows of all sources that all ranks together gave to their training loops in this epoch."""
     step: int
     """The number of the next step, counted through all epochs."""
     sources: list[SourceStateDict]
     stop: Literal["first", "last"]
     repeat: bool
     schedule: list[tuple[int, list[int]]]
-    """The weights as integer parts, each with the step from which they hold."""
+    """Lists of weights, each with the step from which it holds. Weights are integers whose ratio matters."""
     split: SplitDict
 
 
@@ -241,12 +244,13 @@ class MixStateDict(_MixStateDict, total=False):
     """The result of :meth:`forebay.Mix.state_dict`."""
 
     origin: dict[str, Any]
-    """The step from which the present division into steps holds. The key is absent if the division has never
-    changed."""
+    """The step from which batches have had their present size, with the progress up to this step. The key is
+    absent if the size has never changed."""
     random_shares: int
     """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
     set_from: int
-    """The step from which weights of ``schedule`` were set during the run. The key is absent if none were."""
+    """The first step whose weights in ``schedule`` were set by :meth:`forebay.Mix.set_weights`. The key is
+    absent if none were."""
     max_passes: list[int | None]
     """The largest number of passes over each source in an epoch. The key is absent if there is no limit."""
     skipped: list[list[int]]
@@ -254,7 +258,7 @@ class MixStateDict(_MixStateDict, total=False):
 
 
 class ShuffleDict(TypedDict):
-    """A :class:`forebay.Shuffle` as JSON."""
+    """A :class:`forebay.Shuffle` in JSON types."""
 
     mixing: Mixing
     seed: int
@@ -264,14 +268,14 @@ class ShuffleDict(TypedDict):
 
 
 class ShardDict(TypedDict):
-    """A :class:`forebay.Shard` as JSON."""
+    """A :class:`forebay.Shard` in JSON types."""
 
     rank: int
     world: int
 
 
 class CacheDict(TypedDict):
-    """A :class:`forebay.DiskCache` as JSON."""
+    """A :class:`forebay.DiskCache` in JSON types."""
 
     path: str
     max_bytes: int
@@ -280,25 +284,25 @@ class CacheDict(TypedDict):
 
 class _SpecDict(TypedDict, total=False):
     balance: list[str]
-    """The columns that say what rows cost, if ranks share the cost."""
+    """The columns that say what a row costs, so that ranks get about the same cost in each step."""
     flatten: bool | list[str]
     """The structures whose fields are delivered as columns."""
     stack: dict[str, dict[str, Any]]
-    """The columns that are delivered as one matrix."""
+    """The matrices that are made of several columns, by name."""
     null_mask: list[str]
     """The columns that have a mask for their nulls."""
     rename: dict[str, str]
-    """The columns that are delivered under another name."""
+    """The new names of columns that are delivered under another name."""
     global_batch_size: int
     """Number of rows in a step over all ranks, if the option was given."""
     row_id: bool
     """True if batches have row ids."""
     row_mask: bool
-    """True if batches have a mask of the rows to count."""
+    """True if batches have a column ``row_mask``, which is False for repeated rows."""
     deny: dict[str, Any]
-    """The rows that are left out."""
+    """The rows that are left out of every epoch."""
     deny_from: list[tuple[int, dict[str, Any]]]
-    """The rows that are left out from a step on, by the step."""
+    """Pairs of a step and the rows that are left out from this step on."""
     skip_steps: list[list[int]]
     """The steps that are skipped."""
 
@@ -322,7 +326,7 @@ class SpecDict(_SpecDict, ColumnsDict):
 
 
 class BetterMixingDict(TypedDict):
-    """An option of :class:`forebay.Shuffle` in a :class:`PlanDict`."""
+    """A proposed option of :class:`forebay.Shuffle` with which rows would be mixed better."""
 
     option: Literal["piece_rows", "window_rows"]
     rows: int
@@ -333,7 +337,7 @@ class BetterMixingDict(TypedDict):
 
 class _PlanDict(TypedDict, total=False):
     read_again: str
-    """Why the cache keeps nothing. The key is absent if it keeps rows, and without a cache."""
+    """The reason why the cache keeps no rows. The key is absent if it keeps rows, and without a cache."""
 
 
 class PlanDict(_PlanDict):
@@ -352,9 +356,10 @@ class PlanDict(_PlanDict):
     """Number of rows that no rank gets, because they do not fill a batch on every rank."""
     lanes: int
     pool: int
-    """Number of row groups that each lane holds to mix."""
+    """Number of row groups that a lane, one of the interleaved parts of the order, mixes at a time."""
     row_groups: int
-    """Number of row groups that this rank reads. A row group that two lanes share counts twice."""
+    """Number of row groups that this rank reads. A row group counts twice if two lanes each read a part of
+    it."""
     stored_bytes: int
     peak_row_group_bytes: int
     peak_step: int
@@ -368,21 +373,21 @@ class PlanDict(_PlanDict):
     """``row_groups_of_a_batch`` for the first batch. It is lower in epoch 0, in which the window delivers
     rows while it fills."""
     full_window_step: int
-    """The step, counted from 0, from which on the window holds its largest number of row groups."""
+    """The first step, counted from 0, at which the window holds its largest number of row groups."""
     better_mixing: list[BetterMixingDict]
     """An option that would mix better, if batches are mixed badly because few row groups fit the window."""
     batch_bytes: int
-    """Bytes of the budget that are kept for batches."""
+    """Bytes of the memory budget that are reserved for batches."""
     expected_memory: int
     """Bytes that row groups and batches are expected to take at their peak, from the average lengths in the
     footers, while the next epoch is being read as well."""
     most_memory: int
     """The largest number of bytes that row groups and batches take; ``memory`` or less."""
     staying_bytes: int
-    """Bytes of the budget in which all selected rows stay once they were read, so that later epochs do not read
-    them; 0 if they are too many, or if a cache keeps them."""
+    """Bytes of the memory budget that hold all selected rows after the first epoch, so that later epochs do
+    not read them again; 0 if the rows do not fit, or if a cache keeps them."""
     memory: int
-    """The budget."""
+    """The memory budget."""
 
 
 class SourcePlanDict(TypedDict):
@@ -413,10 +418,10 @@ class MixPlanDict(TypedDict):
     """Number of rows over all ranks."""
     lanes: int
     memory: int
-    """The budget, in bytes."""
+    """The memory budget, in bytes."""
     expected_memory: int
-    """Bytes that row groups and batches of all sources are expected to take if they have their peaks at one
-    time."""
+    """Bytes that row groups and batches of all sources are expected to take if all sources reach their peaks
+    at the same time."""
     most_memory: int
     """The largest number of bytes that row groups and batches take; ``memory`` or less."""
     sources: list[SourcePlanDict]
@@ -437,9 +442,9 @@ class StageDict(TypedDict):
     bytes: int
     working: float
     starved: float | None
-    """Time with nothing to work on; ``None`` for the stages that share the pool of threads."""
+    """Time with nothing to work on; ``None`` for the stages that share the pool of decoding threads."""
     blocked: float | None
-    """Time without space for results; ``None`` for the stages that share the pool of threads."""
+    """Time without space for results; ``None`` for the stages that share the pool of decoding threads."""
 
 
 class PoolDict(TypedDict):
@@ -466,7 +471,7 @@ class NextDict(TypedDict):
 
 
 class NextBinDict(TypedDict):
-    """Calls of ``next`` of about equal duration."""
+    """One bin of a histogram: the number of calls of ``next`` that took about the same time."""
 
     up_to: float
     """The longest duration in this bin, in seconds."""
@@ -474,8 +479,8 @@ class NextBinDict(TypedDict):
 
 
 class BucketDict(TypedDict):
-    """What the training loop did in one bucket of a timeline. None of its numbers includes the time between
-    epochs."""
+    """The waits and the work of the training loop in one bucket, a time interval of a timeline. The time
+    between epochs is not included."""
 
     waits: dict[str, float]
     """Seconds that the loop waited, by the stage that caused the wait."""
@@ -486,10 +491,11 @@ class BucketDict(TypedDict):
 
 
 class TimelineDict(TypedDict):
-    """The time of the training loop over the course of the run."""
+    """The waits and the work of the training loop during the run, in buckets: time intervals of one
+    length."""
 
     bucket_seconds: float
-    """Width of each bucket. It doubles whenever there are 600 buckets."""
+    """Length of each bucket in seconds. It doubles whenever there are 600 buckets."""
     buckets: list[BucketDict]
     """The buckets, from the first request for a batch on."""
 
@@ -511,7 +517,7 @@ class MemoryDict(TypedDict):
     row_groups: int
     row_groups_peak: int
     staying: int
-    """Bytes of rows that stay in memory from one epoch to the next."""
+    """Bytes of rows that are kept in memory from one epoch to the next."""
     staying_rows: int
     """Number of rows that epochs took from memory instead of reading them."""
 
@@ -545,7 +551,7 @@ class VerdictDict(TypedDict):
     waiting: float
     """Share of the time that the training loop waited, 0 to 1."""
     sentence: str
-    """A sentence with the bottleneck and the next move."""
+    """A sentence that names the bottleneck and says what to change."""
 
 
 class _StatsDict(TypedDict):
@@ -556,14 +562,14 @@ class _StatsDict(TypedDict):
     waits: dict[str, float]
     """Time that the training loop waited, by the stage that caused the wait."""
     waits_first: dict[str, float]
-    """The part of ``waits`` that was spent on the first batch."""
+    """The part of ``waits`` that the training loop spent on the first batch."""
     consumer: float
     """The training loop's own time, between a batch and the next request."""
     next: NextDict
     next_histogram: list[NextBinDict]
     """The calls of ``next`` by duration, ten bins to each power of ten."""
     timeline: TimelineDict
-    """``waits`` and ``consumer`` over the course of the run."""
+    """``waits`` and ``consumer`` for each time interval of the run."""
     queues: QueuesDict
     skipped_rows: int
     padded_rows: int
@@ -572,7 +578,7 @@ class _StatsDict(TypedDict):
     memory: MemoryDict
     traffic: TrafficDict
     cache: dict[str, Any] | None
-    """The work of the cache; ``None`` without one."""
+    """The statistics of the cache; ``None`` if the loader has no cache."""
     verdict: VerdictDict
 
 

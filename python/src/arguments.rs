@@ -1,5 +1,5 @@
-//! Checks arguments of small values. An argument is refused by its name, with the allowed values and the
-//! given one.
+//! Checks small arguments, such as numbers and pairs. The error for a bad one says its name, the allowed
+//! values and the given value.
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +9,10 @@ use pyo3::types::{PyBool, PyString};
 
 use crate::errors;
 
-/// The longest text of a value that an error repeats, in characters.
+/// The largest number of characters of a value that an error shows.
 const MAX_SHOWN: usize = 100;
 
-/// The error of an argument that is not `wanted`.
+/// The error for an argument with a bad value; `wanted` describes the allowed values.
 pub(crate) fn refused(value: &Bound<'_, PyAny>, name: &str, wanted: &str) -> PyErr {
     let mut given = value.repr().map_or_else(|_| value.get_type().to_string(), |repr| repr.to_string());
     if given.chars().count() > MAX_SHOWN {
@@ -21,13 +21,14 @@ pub(crate) fn refused(value: &Bound<'_, PyAny>, name: &str, wanted: &str) -> PyE
     errors::raise(value.py(), &Error::invalid(format!("{name} must be {wanted}, got {given}")))
 }
 
-/// An int in a range. `True` does not count as an int.
+/// Returns an int, if it is in the range. `True` does not count as an int.
 pub(crate) fn int(value: &Bound<'_, PyAny>, range: RangeInclusive<u64>) -> Option<u64> {
     let number = if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
     number.filter(|number| range.contains(number))
 }
 
-/// The `N` numbers of a sequence, if `fits` is true for them. `True` and text do not count as numbers.
+/// Returns the numbers of a sequence of length `N`, if `fits` is true for them. `True` and text do not count
+/// as numbers.
 pub(crate) fn numbers<const N: usize>(
     value: &Bound<'_, PyAny>,
     fits: impl Fn(&[f64; N]) -> bool,

@@ -14,7 +14,7 @@ use crate::arrays::{self, nulls};
 use crate::errors;
 use crate::{capsule, schema};
 
-/// The place of each column by its name, in order. It is made once for all batches of an epoch.
+/// Returns a dict from each column's name to its index. It is made once for all batches of an epoch.
 pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
     let places = PyDict::new(py);
     for (place, field) in schema.fields().iter().enumerate() {
@@ -55,15 +55,15 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 #[pyclass(frozen, mapping, weakref, module = "forebay", name = "Batch")]
 pub(crate) struct Batch {
     batch: RecordBatch,
-    /// The place of each column by its name.
+    /// The index of each column by its name.
     places: Py<PyDict>,
     /// The array of each column, once it was made.
     arrays: Box<[PyOnceLock<Py<PyAny>>]>,
     /// Set once the arrays of all columns of numbers were made.
     has_numbers: PyOnceLock<()>,
-    /// The consumer of the arrays, for which the time to make them is recorded.
+    /// Records for the statistics how long it takes to make arrays when they are first read.
     consumer: Option<Consumer>,
-    /// Where the batch comes from, which decides the remedies for nulls.
+    /// The origin of the batch, which decides the remedies that an error about a null suggests.
     pub(crate) of: nulls::BatchOrigin,
 }
 
@@ -79,7 +79,7 @@ impl Batch {
         Batch { batch, places, arrays, has_numbers: PyOnceLock::new(), consumer, of }
     }
 
-    /// The place of a column, or the error that lists the columns.
+    /// The index of a column, or the error for a column that the batch does not have.
     fn place(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<usize> {
         let Ok(text) = name.cast::<PyString>() else {
             let kind = name.get_type().name()?;
@@ -101,12 +101,12 @@ impl Batch {
         place.extract()
     }
 
-    /// The field and the values of a column, or the error that lists the columns.
+    /// The field and the values of a column, or the error for a column that the batch does not have.
     pub(crate) fn lookup(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<(&FieldRef, &ArrayRef)> {
         Ok(self.at(self.place(py, name)?))
     }
 
-    /// The batch as Arrow.
+    /// The rows of the batch as an Arrow record batch.
     pub(crate) fn rows(&self) -> &RecordBatch {
         &self.batch
     }
@@ -115,8 +115,8 @@ impl Batch {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
-    /// Makes the arrays of all columns of numbers when the first of them is read. They are views, and it
-    /// would take longer to record the time of each than to make it.
+    /// Makes the arrays of all columns of numbers when the first array of the batch is read. They are views:
+    /// recording the time for each of them would take longer than making it.
     fn make_numbers(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_numbers.set(py, ()).is_err() {
             return Ok(());
@@ -139,7 +139,7 @@ impl Batch {
         }
     }
 
-    /// A new array of the column at `place`.
+    /// Makes a new array of the column with the index `place`.
     fn array<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
         let (field, column) = self.at(place);
         let array = || arrays::array(py, field, column, self.of);
@@ -157,7 +157,7 @@ fn bytes(column: &dyn Array) -> u64 {
     bytes as u64
 }
 
-/// The message for frameworks that construct a new mapping of the batch's type for the tensors of a device.
+/// The message for frameworks that call the class of a batch to make a mapping with tensors on a device.
 const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be constructed (to move batches to a device, pass \
      forebay.torch.batches(loader) in place of the loader, or dict(batch))";
 
@@ -181,7 +181,7 @@ impl Batch {
         Err(PyTypeError::new_err(NO_PICKLE))
     }
 
-    /// Refuses the conversion by numpy and pandas, which would make one column of the names.
+    /// Refuses the conversion by numpy and pandas, which would make an array of the names of the columns.
     #[pyo3(signature = (*_args, **_named))]
     fn __array__(&self, _args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         Err(PyTypeError::new_err(NO_ARRAY))
@@ -303,7 +303,7 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<capsule::Pair<'py>> {
-        // The protocol asks for the closest schema that is available, and leaves casting to the consumer.
+        // The protocol permits any schema that is close to the requested one; the consumer casts the columns.
         let _ = requested_schema;
         capsule::batch(py, &self.batch)
     }
@@ -346,7 +346,7 @@ impl Batch {
     }
 }
 
-/// A live view of a mapping, of a class of `collections.abc`.
+/// Returns a live view of the batch: an instance of a class of `collections.abc`, such as `KeysView`.
 fn mapping_view<'py>(batch: &Bound<'py, Batch>, class: &str) -> PyResult<Bound<'py, PyAny>> {
     batch.py().import("collections.abc")?.getattr(class)?.call1((batch,))
 }

@@ -11,12 +11,12 @@ use pyo3::types::PyCapsule;
 
 use crate::errors::IntoPython;
 
-/// The names that the protocol prescribes for capsules.
+/// The names of capsules with a schema, an array and a stream, as the protocol prescribes them.
 pub(crate) const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 pub(crate) const ARRAY: &std::ffi::CStr = c"arrow_array";
 pub(crate) const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
-/// A pair of capsules, the schema first.
+/// A capsule with a schema, and a capsule with an array of this schema.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// Refuses a column with a name that Arrow's interface cannot pass on, because its texts end at the first
@@ -35,10 +35,10 @@ fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
     Err(Error::invalid(cause).hint(next)).or_raise(py)
 }
 
-/// The remedy for names that no option can change.
+/// The remedy for a name inside a column, which no option can change.
 const LEFT_OUT: &str = "leave it out with `columns`, or read it as numpy has it";
 
-/// The part of a column that has a name which cannot be passed on.
+/// The part of a column whose name cannot be passed to Arrow.
 #[derive(PartialEq)]
 enum Named {
     Column,
@@ -46,7 +46,7 @@ enum Named {
     Zone,
 }
 
-/// The first name with a zero byte, at any depth.
+/// Finds the first name with a zero byte, in the name of a field or in the fields of its type at any depth.
 fn unspoken(field: &Field) -> Option<(Named, &str)> {
     if field.name().contains('\0') {
         return Some((Named::Column, field.name()));

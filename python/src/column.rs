@@ -16,7 +16,7 @@ use crate::{capsule, dlpack, errors, schema};
 pub(crate) struct Column {
     field: FieldRef,
     array: ArrayRef,
-    /// Where the column's batch comes from, which decides the remedies for nulls.
+    /// The origin of the column's batch, which decides the remedies that an error about a null suggests.
     of: nulls::BatchOrigin,
 }
 
@@ -121,7 +121,7 @@ impl Column {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<capsule::Pair<'py>> {
-        // The protocol asks for the closest schema that is available, and leaves casting to the consumer.
+        // The protocol permits any schema that is close to the requested one; the consumer casts the column.
         let _ = requested_schema;
         capsule::column(py, &self.field, &self.array)
     }
@@ -132,7 +132,7 @@ impl Column {
 }
 
 impl Column {
-    /// The block of memory that DLPack passes on.
+    /// Returns the column as the block of memory that DLPack passes on, if DLPack has its type.
     fn block(&self, py: Python<'_>) -> PyResult<Dense> {
         if dense::layout(&self.field).is_some_and(|(element, _)| dlpack::has_type(element)) {
             nulls::refuse(py, &self.field, self.array.as_ref(), self.of)?;

@@ -2,7 +2,7 @@
 
 use forebay::{Error, ErrorKind, Filter, Position, RowPlace};
 
-/// The file, the row group, the row in it, and the row's id.
+/// The place of a row for Python: its file, its row group, its number in the row group, and its id.
 pub(crate) type Place = (String, usize, u64, i64);
 
 pub(crate) fn place(row: RowPlace) -> Place {
@@ -19,9 +19,10 @@ pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
     serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
 }
 
-/// Parses a state that `state_dict` of `what` returned, as JSON.
+/// Parses a state from JSON. `what` names the kind of object, such as a loader, whose `state_dict` returned
+/// it.
 pub(crate) fn parse_state(state: &str, what: &str) -> forebay::Result<Position> {
-    // Parsing goes by way of a JSON value, because the user has a dict, in which an error has no line.
+    // The text is parsed to a JSON value first, so that errors do not name a line: the user passed a dict.
     let state = serde_json::from_str::<serde_json::Value>(state).and_then(serde_json::from_value);
     state.map_err(|error| {
         Error::new(ErrorKind::StateMismatch, format!("this cannot be read as a state of {what}: {error}"))

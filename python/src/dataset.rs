@@ -13,16 +13,16 @@ use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
 use crate::schema::Schema;
 
-/// The files of a data set that were found, and their footers. A forked child may use this value, and then
-/// connects to the stores again.
+/// A data set whose files were found and whose footers were read. A forked child may use this value, and then
+/// makes its own connections to the stores.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Dataset {
     dataset: Inner,
-    /// The locations with absolute paths, for a process that works in another folder.
+    /// The locations with absolute paths, which are valid in a process with another working directory too.
     locations: Vec<String>,
 }
 
-/// The library's data set in a `forebay._forebay.Dataset`.
+/// Returns the library's data set that a Python object of the type `forebay._forebay.Dataset` holds.
 pub(crate) fn opened(dataset: &Bound<'_, PyAny>) -> PyResult<Inner> {
     Ok(dataset.cast::<Dataset>()?.get().dataset.clone())
 }
@@ -86,7 +86,8 @@ impl Dataset {
         json(&written).or_raise(py)
     }
 
-    /// The footers of the files as bytes, which other processes take as `index`.
+    /// The footers of the files as bytes, which other processes pass as `index` instead of reading the
+    /// footers.
     fn index<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let dataset = self.dataset.clone();
         let bytes = interruptible(py, move || dataset.index())?;
@@ -146,7 +147,7 @@ impl Dataset {
         metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// The version of the table, if the data set is one.
+    /// The version of the table, if the data set is a single table.
     fn version(&self) -> Option<u64> {
         match self.dataset.tables() {
             [table] => Some(table.version),
@@ -167,7 +168,7 @@ impl Dataset {
         interruptible(py, move || dataset.newest_versions())
     }
 
-    /// Whether files store ids of their rows, which then need not follow one another.
+    /// Whether files store ids of their rows. Such ids may have gaps.
     fn stores_row_ids(&self, py: Python<'_>) -> PyResult<bool> {
         py.detach(|| self.dataset.stores_row_ids()).or_raise(py)
     }

@@ -23,8 +23,8 @@ use bad::{BadImages, OnBad, null};
 use encoded::Encoded;
 use wanted::{ImageKeys, WantedView, refused_rows};
 
-/// Images are decoded in turns, between which Ctrl-C is noticed: a thread decodes files of this many bytes in
-/// about a tenth of a second.
+/// The bytes of image files that each thread decodes between two checks for Ctrl-C, which takes about a tenth
+/// of a second.
 const BYTES_PER_TURN: usize = 16 << 20;
 
 /// Decodes encoded images into numpy arrays, without a data set and without the interpreter's lock.
@@ -180,7 +180,7 @@ pub(crate) fn decode_image<'py>(
     Ok(views.into_any())
 }
 
-/// Refuses arguments that do not go together.
+/// Refuses arguments of `decode_image` that cannot be combined.
 fn check(is_batch: bool, on_bad: OnBad, is_listed: bool, has_out: bool) -> Result<()> {
     match on_bad {
         OnBad::Raise => Ok(()),
@@ -204,7 +204,8 @@ struct Images<'a> {
 }
 
 impl Images<'_> {
-    /// Decodes all images into slots of each view. The slot of an image that cannot be decoded is 0.
+    /// Decodes all images. `slots` has for each of the `wanted` views the memory of all images; the memory of
+    /// an image that cannot be decoded becomes 0.
     fn fill(
         &self,
         py: Python<'_>,
@@ -297,7 +298,7 @@ impl Images<'_> {
         Ok(list)
     }
 
-    /// The ranges of neighbouring images that are decoded in one turn, without a check for Ctrl-C.
+    /// Divides the images into ranges. Each range is decoded without a check for Ctrl-C.
     fn turns(&self) -> Vec<Range<usize>> {
         let most = BYTES_PER_TURN * self.pool.map_or(1, rayon::ThreadPool::current_num_threads);
         let (mut turns, mut start, mut bytes) = (Vec::new(), 0, 0);
@@ -312,7 +313,8 @@ impl Images<'_> {
     }
 }
 
-/// Moves the slots of all images that were decoded to the front, and returns their number.
+/// Moves the pixels of all images that were decoded to the front of `slots`, cuts off the rest, and returns
+/// the number of these images.
 fn without(bad: &BadImages, count: usize, slots: &mut MutableBuffer, bytes: usize) -> usize {
     let mut kept = 0;
     for number in (0..count).filter(|number| !bad.has(*number)) {
@@ -351,7 +353,7 @@ fn element(dtype: PixelType) -> Element {
     }
 }
 
-/// The address of an array that can take numbers of this shape and type.
+/// Returns the address of the array `out`, or an error if it cannot take pixels of this shape and type.
 fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResult<usize> {
     let read = || -> PyResult<Option<usize>> {
         let interface = out.getattr("__array_interface__")?;
@@ -368,7 +370,7 @@ fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResu
     }
 }
 
-/// The error of an array that cannot take these numbers, with its shape and type.
+/// The error for an `out` that cannot take pixels of this shape and type.
 fn refused_out(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyErr {
     let wanted = format!("a writable and contiguous array of the shape {shape:?} and the type {dtype}");
     let given = || -> PyResult<String> {

@@ -1,19 +1,20 @@
 //! Arrow columns as rectangular blocks of memory, for numpy, DLPack and buffers.
 //!
-//! Booleans are copied, because Arrow packs eight into a byte and all others use a byte for each. Days and
-//! times of 32 bits are copied, because numpy has them in 64 bits. All other memory is shared.
+//! Booleans are copied, because Arrow packs eight of them into a byte, while numpy and DLPack use one byte
+//! for each. Dates and times of 32 bits are copied, because numpy stores them in 64 bits. All other memory is
+//! shared.
 
 use forebay::arrow::array::{Array, ArrayData, AsArray};
 use forebay::arrow::buffer::{BooleanBuffer, Buffer};
 use forebay::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 
-/// The key in a field's metadata with the name of an Arrow extension type.
+/// The metadata key under which a field names its Arrow extension type.
 const EXTENSION_NAME: &str = "ARROW:extension:name";
-/// The key in a field's metadata with the parameters of an Arrow extension type, which are JSON for tensors.
+/// The metadata key under which a field has the parameters of its extension type, which are JSON for tensors.
 const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
-/// The extension type of a fixed-size list that is a tensor.
+/// The name of Arrow's extension type for tensors, which are stored as fixed-size lists.
 const TENSOR: &str = "arrow.fixed_shape_tensor";
-/// The key in a field's metadata with the element type, if Arrow does not have that type.
+/// The metadata key under which a field names its element type, if Arrow does not have that type.
 const DTYPE: &str = "forebay:dtype";
 
 /// The type of one element.
@@ -27,11 +28,11 @@ pub(crate) enum Element {
     UInt(u8),
     /// An IEEE float of this many bytes.
     Float(u8),
-    /// The upper half of a 32-bit float.
+    /// A bfloat16 number: the upper 16 bits of a 32-bit float.
     BFloat16,
-    /// A point in time in 64 bits, with its type as numpy writes it.
+    /// A point in time in 64 bits, with numpy's name for the type, such as `<M8[us]`.
     DateTime(&'static str),
-    /// A span of time in 64 bits, with its type as numpy writes it.
+    /// A span of time in 64 bits, with numpy's name for the type, such as `<m8[us]`.
     TimeDelta(&'static str),
 }
 
@@ -44,7 +45,7 @@ impl Dense {
 }
 
 impl Element {
-    /// All types except times, the most frequent first.
+    /// All element types except times, from the most to the least frequent.
     pub(crate) const NUMBERS: [Element; 13] = [
         Element::Float(4),
         Element::Int(4),
@@ -71,7 +72,7 @@ impl Element {
         }
     }
 
-    /// The type as numpy writes it, or "bfloat16".
+    /// numpy's name for the type, or "bfloat16", which numpy does not have.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Element::BFloat16 => "bfloat16",
@@ -79,8 +80,8 @@ impl Element {
         }
     }
 
-    /// The type as numpy's array interface writes it. numpy does not have bfloat16, so its bits are an
-    /// integer.
+    /// The type string of numpy's array interface. numpy does not have bfloat16, so bfloat16 values are
+    /// exposed as 16-bit unsigned integers.
     pub(crate) fn typestr(self) -> &'static str {
         match self {
             Element::Bool => "|b1",
@@ -100,11 +101,11 @@ impl Element {
     }
 }
 
-/// The key in a field's metadata, with any value, that marks lists which have one length in a batch and
-/// another one in the next.
+/// The metadata key that marks padded lists: all lists of a batch have one length, which may differ in the
+/// next batch. The value of the key is not used.
 const PADDED: &str = "forebay:padded";
 
-/// A block of memory with a shape, in row-major order. It keeps the memory alive.
+/// A block of memory with a shape, in row-major order, which it keeps alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
     /// The memory, which begins at the first element.
@@ -115,8 +116,8 @@ pub(crate) struct Dense {
     pub(crate) element: Element,
 }
 
-/// The element type and the shape of one row, if a column of this type is a rectangular block. `None` in the
-/// shape is a side that differs from batch to batch. Nulls do not matter here.
+/// The element type and the shape of one row, if columns of this type are rectangular blocks. A `None` in the
+/// shape stands for a length that differs from batch to batch. Nulls are not considered here.
 pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<Option<usize>>)> {
     let (element, shape) = match field.data_type() {
         DataType::LargeList(item) if field.metadata().contains_key(PADDED) => {
@@ -136,7 +137,7 @@ pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<Option<usize>>)> {
     Some((element, shape.into_iter().map(Some).collect()))
 }
 
-/// The values of a column without nulls as a rectangular block, if they are one.
+/// The values of a column without nulls as a rectangular block; `None` if they do not form one.
 pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
     let (element, row) = layout(field)?;
     let mut shape = vec![array.len()];
@@ -146,7 +147,7 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
             let first = usize::try_from(list.offsets().first()).ok()?;
             let count = usize::try_from(list.offsets().last()).ok()? - first;
             let row = count.checked_div(list.len()).unwrap_or(0);
-            // Rows of differing lengths are not a block, even if the count of their values would do.
+            // Rows of differing lengths are not a block, even if their average length is a whole number.
             let are_even = (0..list.len()).all(|at| usize::try_from(list.value_length(at)) == Ok(row));
             shape.push(are_even.then_some(row)?);
             block(list.values().slice(first, count).as_ref(), count)?
@@ -154,18 +155,18 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
         DataType::FixedSizeList(_, length) => {
             let list = array.as_fixed_size_list();
             let length = usize::try_from(*length).ok()?;
-            // `values` has only the rows of the list, even if the list is a slice.
+            // For a slice of a list array, `values` contains only the values of the slice.
             block(list.values().as_ref(), list.len().checked_mul(length)?)?
         }
         _ => block(array, array.len())?,
     };
     shape.extend(row.into_iter().flatten());
-    // The consumer of the block trusts its shape, so the size is checked.
+    // The consumer of the block reads memory according to the shape, so the size is checked here.
     let bytes = product(&shape)?.checked_mul(element.bytes())?;
     (buffer.len() == bytes).then_some(Dense { buffer, shape, element })
 }
 
-/// The first `count` elements of `array`, if it has that many.
+/// The memory of the first `count` elements of `array`; `None` if it has fewer, or no fixed width.
 pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
     if count > array.len() {
         return None;
@@ -178,7 +179,7 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
             let has_all = end.div_ceil(8) <= buffer.len();
             has_all.then(|| unpack(&BooleanBuffer::new(buffer.clone(), data.offset(), count)))
         }
-        // Arrow counts days in 32 bits, numpy in 64.
+        // Arrow stores days in 32 bits, numpy in 64.
         DataType::Date32 => {
             let days = buffer.typed_data::<i32>().get(data.offset()..end)?;
             Some(days.iter().map(|day| i64::from(*day)).collect())
@@ -249,7 +250,7 @@ fn timedelta(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The shape in the metadata of a tensor column, if there is one and it has `length` elements.
+/// The shape that a tensor column's metadata declares; `None` if it has none, or not `length` elements.
 fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
     if field.metadata().get(EXTENSION_NAME)? != TENSOR {
         return None;
@@ -265,7 +266,7 @@ fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
     shape.filter(|shape| product(shape) == Some(length))
 }
 
-/// The number of elements in a shape; `None` if it does not fit a number.
+/// The number of elements in a shape; `None` if it overflows.
 fn product(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |product, side| product.checked_mul(*side))
 }

@@ -1,4 +1,5 @@
-//! Passes on a block of memory as a DLPack capsule, in both generations of the protocol.
+//! Exports a block of memory as a DLPack capsule, in the unversioned and in the versioned form of the
+//! protocol.
 //!
 //! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the
 //! tensor's own deleter. An unconsumed capsule calls the deleter when it is destroyed. The deleter may run on
@@ -15,11 +16,11 @@ use pyo3::types::PyCapsule;
 
 use crate::dense::{Dense, Element};
 
-/// `kDLCPU`, the only kind of device whose memory this library passes on.
+/// `kDLCPU`: the exported memory is always in the memory of the CPU.
 pub(crate) const CPU: i32 = 1;
 /// The version of the protocol that the structures in this file follow.
 const VERSION: Version = Version { major: 1, minor: 0 };
-/// The flag of a tensor that was copied for its consumer.
+/// The flag that says that a tensor was copied for its consumer.
 const COPIED: u64 = 1 << 1;
 
 const LEGACY: &CStr = c"dltensor";
@@ -49,7 +50,7 @@ struct Tensor {
     byte_offset: u64,
 }
 
-/// `DLManagedTensor`, the first generation of the protocol.
+/// `DLManagedTensor`: the tensor in the unversioned form of the protocol.
 #[repr(C)]
 struct Legacy {
     tensor: Tensor,
@@ -63,7 +64,7 @@ struct Version {
     minor: u32,
 }
 
-/// `DLManagedTensorVersioned`, the second generation of the protocol.
+/// `DLManagedTensorVersioned`: the tensor in the versioned form of the protocol.
 #[repr(C)]
 struct Versioned {
     version: Version,
@@ -73,7 +74,7 @@ struct Versioned {
     tensor: Tensor,
 }
 
-/// The memory that a tensor points into, which its deleter drops.
+/// The memory that a tensor points to: its values, shape and strides. The tensor's deleter frees it.
 struct Context {
     _buffer: Buffer,
     shape: Vec<i64>,
@@ -97,8 +98,8 @@ fn data_type(element: Element) -> Option<DataType> {
     Some(DataType { code, bits: bytes * 8, lanes: 1 })
 }
 
-/// A capsule over `dense`: `dltensor_versioned` for a consumer that knows version 1, otherwise `dltensor`.
-/// `None` for an element whose type DLPack does not have.
+/// A capsule with a tensor over `dense`, named `dltensor_versioned` for consumers of version 1 and `dltensor`
+/// for older ones. `None` if DLPack does not have the element type.
 pub(crate) fn capsule(
     py: Python<'_>,
     dense: Dense,
@@ -131,13 +132,13 @@ pub(crate) fn capsule(
     } else {
         let managed = Legacy { tensor, context, deleter: Some(delete_legacy) };
         let pointer = NonNull::from(Box::leak(Box::new(managed))).cast();
-        // SAFETY: as above, with `Legacy` and `destroy_legacy`.
+        // SAFETY: the pointer is a `Legacy` in an allocation of its own, as the capsule's name tells
+        // consumers. `destroy_legacy` frees it only if no consumer took it over, and may run on any thread.
         unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, LEGACY, Some(destroy_legacy)) }
     })
 }
 
-/// The distance between neighbouring indices of each dimension, in elements. Some consumers refuse tensors
-/// without strides.
+/// The strides of a row-major tensor, in elements. Some consumers refuse tensors without strides.
 fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; shape.len()];
     for dimension in (1..shape.len()).rev() {
@@ -163,8 +164,8 @@ unsafe extern "C" fn delete_versioned(managed: *mut Versioned) {
 }
 
 unsafe extern "C" fn destroy_legacy(capsule: *mut pyo3::ffi::PyObject) {
-    // SAFETY: Python passes the capsule that is being destroyed; the pointer still belongs to it if it has
-    // its first name.
+    // SAFETY: Python passes the capsule that is being destroyed. The capsule still owns the pointer unless a
+    // consumer has renamed it.
     unsafe {
         let managed: *mut Legacy = unconsumed(capsule, LEGACY).cast();
         if !managed.is_null() {
@@ -174,8 +175,8 @@ unsafe extern "C" fn destroy_legacy(capsule: *mut pyo3::ffi::PyObject) {
 }
 
 unsafe extern "C" fn destroy_versioned(capsule: *mut pyo3::ffi::PyObject) {
-    // SAFETY: Python passes the capsule that is being destroyed; the pointer still belongs to it if it has
-    // its first name.
+    // SAFETY: Python passes the capsule that is being destroyed. The capsule still owns the pointer unless a
+    // consumer has renamed it.
     unsafe {
         let managed: *mut Versioned = unconsumed(capsule, VERSIONED).cast();
         if !managed.is_null() {
@@ -184,7 +185,7 @@ unsafe extern "C" fn destroy_versioned(capsule: *mut pyo3::ffi::PyObject) {
     }
 }
 
-/// The pointer of a capsule that still has its first name; null if the capsule was consumed.
+/// The pointer in a capsule that still has its original `name`; null if a consumer has renamed the capsule.
 ///
 /// # Safety
 /// `capsule` must be a capsule, and the thread must be attached to the interpreter.

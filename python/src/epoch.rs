@@ -1,4 +1,4 @@
-//! The wait for the next batch, without the interpreter's lock, which Ctrl-C interrupts.
+//! Epochs for Python. The wait for the next batch releases the interpreter's lock, and Ctrl-C interrupts it.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -15,35 +15,37 @@ use crate::errors;
 use crate::home::Home;
 use crate::interrupt::SLICE;
 
-/// One pass over a rank's share of the rows.
+/// An epoch that is under way: an iterator over the batches of this rank.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Epoch {
-    /// Locked only while detached: a thread that waits for the lock must not hold the interpreter's lock.
+    /// The mutex is locked only while the thread is detached from the interpreter: a thread that waits for it
+    /// must not hold the interpreter's lock.
     epoch: Home<Mutex<Option<Inner>>>,
-    /// The consumer of the batches; `None` if the epoch did not begin.
+    /// Records for the statistics when the user waits for a batch; `None` if the epoch did not begin or is
+    /// over.
     consumer: Home<Option<Consumer>>,
-    /// The places of the columns by name, which are the same in all batches.
+    /// The index of each column by its name, which is the same in all batches.
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
-    /// Where the batches come from, which decides the remedies for nulls.
+    /// The origin of the batches: one loader or a mix. Errors about nulls propose remedies for that origin.
     of: BatchOrigin,
-    /// Why the epoch was ended, if it was; only the first reason is kept.
+    /// The reason for which the epoch was ended early, if it was. Later reasons are ignored.
     ended: OnceLock<Reason>,
-    /// The rows that were left out so far.
+    /// The bad rows that were left out of the batches so far.
     skipped: Py<Skipped>,
     /// The rows that the user's functions rejected.
     rejections: Home<Rejections>,
 }
 
-/// The reason why an epoch was ended.
+/// The reason for which an epoch was ended before its last batch.
 #[pyclass(frozen, eq, module = "forebay._forebay", from_py_object)]
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reason {
     /// The user closed the epoch.
     Left,
-    /// Another epoch was begun.
+    /// The loader began another epoch.
     Superseded,
-    /// A state was loaded.
+    /// The loader restored a saved state.
     Restored,
     /// The loader was closed.
     Closed,
@@ -60,24 +62,24 @@ impl From<Reason> for bindings::Reason {
     }
 }
 
-/// The list of the rows that an epoch left out so far. The list outlives the epoch.
+/// The list of the bad rows that an epoch left out so far. The list outlives the epoch.
 #[pyclass(frozen, module = "forebay._forebay")]
 #[derive(Default)]
 pub(crate) struct Skipped {
-    /// The rows that the epoch left out, and the rows that the user's functions rejected.
+    /// The rows that the epoch itself left out, and then the rows that the user's functions rejected.
     rows: Mutex<(Vec<BadRow>, Vec<BadRow>)>,
 }
 
-/// The file, row group, row and column, as far as they are known, the cause, and the row's id.
+/// A bad row: its file, row group, row and column (as far as they are known), the cause, and the row's id.
 type SkippedRow = (Option<String>, Option<usize>, Option<u64>, Option<String>, String, i64);
 
 #[pymethods]
 impl Skipped {
-    /// All rows so far, in the order of the epoch.
+    /// The bad rows so far, in the order of the epoch.
     fn rows(&self) -> Vec<SkippedRow> {
         let (found, rejected) = &*self.lock();
         let mut rows: Vec<&BadRow> = found.iter().chain(rejected).collect();
-        // The sort is stable: in one batch, the rows that the epoch left out come first.
+        // The sort is stable: within a batch, rows that the epoch itself left out come before rejected ones.
         rows.sort_by_key(|bad| bad.end);
         let row = |bad: &&BadRow| {
             let error = bad.error();
@@ -109,11 +111,11 @@ impl Skipped {
     }
 }
 
-/// A batch, and the receipt by which it is counted.
+/// A batch, and the receipt with which the loader counts it as handed over to the training loop.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Step {
     /// The batch; `None` in a step that [`without_batch`](Step::without_batch) or [`settle`](Epoch::settle)
-    /// made.
+    /// returned.
     #[pyo3(get)]
     batch: Option<Py<Batch>>,
     after: Receipt,
@@ -124,7 +126,8 @@ pub(crate) struct Step {
 
 #[pymethods]
 impl Step {
-    /// The step without its batch, whose memory can then be given back before the step counts as handed over.
+    /// Returns the step without its batch, so that the batch's memory can be freed before the step is handed
+    /// over.
     fn without_batch(&self) -> Step {
         Step { batch: None, after: self.after.clone(), consumer: self.consumer.clone(), rows: self.rows }
     }
@@ -141,14 +144,14 @@ impl Step {
         &self.after
     }
 
-    /// Records that the user has the batch.
+    /// Records for the statistics that the user has received the batch.
     pub(crate) fn arrived(&self) {
         self.consumer.iter().for_each(|consumer| consumer.has(self.rows));
     }
 }
 
 impl Epoch {
-    /// An epoch of `loader`. `apart` says that batches are pulled on another thread than the user's.
+    /// Wraps an epoch of `loader`. `apart` says that a thread other than the user's takes the batches.
     pub(crate) fn new(py: Python<'_>, mut epoch: Inner, loader: &Loader, apart: bool) -> PyResult<Self> {
         let of = if loader.is_mix() { BatchOrigin::Mix } else { BatchOrigin::Loader };
         let (number, consumer) = (epoch.number(), epoch.consumer(apart));
@@ -177,14 +180,14 @@ impl Epoch {
         self.number
     }
 
-    /// The rows that were left out so far.
+    /// The bad rows that were left out of the batches so far.
     #[getter]
     fn skipped(&self, py: Python<'_>) -> Py<Skipped> {
         self.skipped.clone_ref(py)
     }
 
-    /// The next step, which does not count as handed over yet; `None` after the last. `asks` is true if the
-    /// user's own thread calls it.
+    /// Waits for the next step, and returns it without counting it as handed over; `None` after the last one.
+    /// `asks` is true if the user's own thread calls this.
     #[pyo3(signature = (asks=false))]
     fn pull(&self, py: Python<'_>, asks: bool) -> PyResult<Option<Step>> {
         let epoch = self.epoch.get(py)?;
@@ -204,7 +207,7 @@ impl Epoch {
                     skipped.follow(epoch);
                     wait
                 }
-                // Another thread may have ended the epoch since it was checked.
+                // Another thread may have ended the epoch after `check_open`.
                 None => {
                     self.ended.get().map_or(Wait::Finished, |reason| Wait::Step(Err(self.error(*reason))))
                 }
@@ -235,8 +238,9 @@ impl Epoch {
         }
     }
 
-    /// Takes the rows of the next step that functions rejected, by their ordinals in the step, each with the
-    /// reason. Returns the step that counts them, or raises if no more rows may be rejected.
+    /// Records the rows of `step` that the user's functions rejected, each as its index in the step and the
+    /// reason. Returns a step that counts them as left out, or raises if there are more than the loader
+    /// allows.
     fn settle(&self, py: Python<'_>, step: &Step, rejected: Vec<(usize, String)>) -> PyResult<Step> {
         let rejections = self.rejections.get(py)?;
         let mut listed = self.skipped.get().lock();
@@ -248,7 +252,7 @@ impl Epoch {
         Ok(Step { batch: None, after, consumer: step.consumer.clone(), rows: step.rows })
     }
 
-    /// Records that this many rows stand in for rejected ones.
+    /// Records for the statistics that `rows` rows were repeated to replace rejected ones.
     fn repeats(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
         self.rejections.get(py)?.repeats(rows);
         Ok(())
@@ -262,19 +266,19 @@ impl Epoch {
         }
     }
 
-    /// Records that the user asks for a batch.
+    /// Records that the user begins to wait for a batch.
     fn asks(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::asks);
         Ok(())
     }
 
-    /// Records that the user gets no batch, because the epoch has ended.
+    /// Records that the user's wait ends without a batch, because the epoch has ended.
     fn gets_nothing(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::gets_nothing);
         Ok(())
     }
 
-    /// Records that the user's function works on a batch that was pulled.
+    /// Records that the user's function begins to transform a batch.
     fn transforms(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.works(Stage::Transform));
         Ok(())
@@ -286,7 +290,7 @@ impl Epoch {
         Ok(())
     }
 
-    /// Records that a transformed batch waits until the user takes the batch before it.
+    /// Records that the thread which transforms batches waits until the user takes one.
     fn is_full(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::is_full);
         Ok(())
@@ -304,7 +308,7 @@ impl Epoch {
         Ok(())
     }
 
-    /// Records whether a worker has the batch that the user gets next.
+    /// Records whether the batch that the user gets next is still being transformed by a worker.
     fn awaits_transform(&self, py: Python<'_>, awaits: bool) -> PyResult<()> {
         let stage = awaits.then_some(Stage::Transform);
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.is_at(stage));
@@ -319,7 +323,7 @@ impl Epoch {
     }
 
     /// Records that the conversion of a batch, or its copy to a device, is done. `copied` is the number of
-    /// bytes of a copy.
+    /// bytes that were copied to the device.
     #[pyo3(signature = (copied=None))]
     fn converted(&self, py: Python<'_>, copied: Option<u64>) -> PyResult<()> {
         if let Some(consumer) = self.consumer.get(py)? {
@@ -329,9 +333,9 @@ impl Epoch {
         Ok(())
     }
 
-    /// Ends the epoch. A wait in another thread ends too, at its next check.
+    /// Ends the epoch. A thread that waits for a batch stops at its next check.
     fn close(&self, py: Python<'_>, reason: Reason) {
-        // The first reason is kept.
+        // `set` keeps the first reason and ignores later ones.
         let _ = self.ended.set(reason);
         if let Ok(epoch) = self.epoch.get(py) {
             py.detach(|| match epoch.try_lock() {
@@ -342,7 +346,7 @@ impl Epoch {
     }
 }
 
-/// Locks the epoch. After a panic in another thread, it is at worst an epoch that has ended.
+/// Locks the epoch, even after a panic in a thread that held the lock: the epoch can then still be ended.
 fn lock(epoch: &Mutex<Option<Inner>>) -> MutexGuard<'_, Option<Inner>> {
     epoch.lock().unwrap_or_else(PoisonError::into_inner)
 }

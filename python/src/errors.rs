@@ -1,6 +1,5 @@
-//! Maps each error of the library to a Python exception. The classes are written in Python
-//! (`forebay/errors.py`), where they can also derive from built-in exceptions; this file only maps kinds to
-//! classes.
+//! Maps each error of the library to a Python exception. The exception classes are written in Python
+//! (`forebay/errors.py`), where they can also derive from built-in exceptions.
 
 use forebay::{Error, ErrorKind};
 use pyo3::exceptions::PyRuntimeError;
@@ -10,7 +9,7 @@ use pyo3::types::PyDict;
 /// The module that holds the exception classes.
 const MODULE: &str = "forebay.errors";
 
-/// The class of a kind. A kind that this table does not list yet is a `ForebayError`.
+/// The name of the Python class for a kind of error. A kind that is not listed here becomes a `ForebayError`.
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound => "NotFoundError",
@@ -30,12 +29,12 @@ fn class(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The exception with the sentence of `error`, and its place as attributes.
+/// The Python exception for `error`: its message, with the file, row group, row and column as attributes.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class(error.kind()), error).unwrap_or_else(|broken| broken)
 }
 
-/// The exception for a null in a column that is read as an array.
+/// The Python exception for a null in a column that becomes an array.
 pub(crate) fn null(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, "NullError", error).unwrap_or_else(|broken| broken)
 }
@@ -51,7 +50,7 @@ fn exception(py: Python<'_>, class: &str, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(value))
 }
 
-/// An option as it is written in Python.
+/// Writes an option of the library as a Python argument, for error messages.
 fn option(name: &str, value: Option<&str>) -> String {
     match (name, value) {
         ("lanes", Some(value)) => {
@@ -67,9 +66,9 @@ fn option(name: &str, value: Option<&str>) -> String {
     }
 }
 
-/// Results of the library as results in Python.
+/// Converts results of the library into Python results.
 pub(crate) trait IntoPython<T> {
-    /// The value, or the exception of its error.
+    /// Returns the value, or the error as a Python exception.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 
@@ -79,7 +78,7 @@ impl<T> IntoPython<T> for forebay::Result<T> {
     }
 }
 
-/// The error for a broken invariant of this crate, in place of a panic.
+/// The Python exception for a bug in this crate, which is raised instead of a panic.
 pub(crate) fn internal(cause: &str) -> PyErr {
     PyRuntimeError::new_err(format!("forebay: {cause}; this is a bug, please report it"))
 }

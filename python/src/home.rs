@@ -1,7 +1,7 @@
-//! Values with threads, which belong to the process that made them.
+//! Guards values that own threads against use in a forked child process.
 //!
-//! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so
-//! would its destructor. Here, using it raises an exception, and the destructor does nothing.
+//! A forked child has a copy of such a value but not its threads, so a method or the destructor would wait
+//! for them for ever. In a child, [`Home`] raises an exception instead, and its destructor does nothing.
 
 use forebay::bindings::forked;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ impl<T> Home<T> {
         Home { value: Some(value), process: std::process::id() }
     }
 
-    /// The value, or the error that a forked child gets.
+    /// Returns the value; in a forked child, raises an exception.
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         match &self.value {
             Some(value) if self.process == std::process::id() => Ok(value),

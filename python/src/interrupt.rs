@@ -11,12 +11,11 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
 
-/// The time between two checks for Ctrl-C during a wait: a quarter of the promised 0.2 s, and long enough to
-/// cost nothing.
+/// The time between two checks for Ctrl-C during a wait. The check costs nothing noticeable at this rate.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// Runs `work` on a separate thread, without the interpreter's lock. Ctrl-C ends the wait; the work then ends
-/// by itself, and its result is dropped.
+/// Runs `work` on a separate thread, and waits without the interpreter's lock. Ctrl-C ends the wait; the
+/// thread then finishes the work alone, and its result is dropped.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> forebay::Result<T> + Send + 'static,
@@ -34,7 +33,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     }
 }
 
-/// Starts a thread that ends by itself.
+/// Starts a thread that is never joined.
 fn start<T: Send + 'static>(
     py: Python<'_>,
     name: &str,
@@ -44,7 +43,7 @@ fn start<T: Send + 'static>(
     started.map(drop).map_err(|error| Error::not_started("a thread", &error)).or_raise(py)
 }
 
-/// How far long work has come, and whether its result is still wanted.
+/// The progress of long work, and whether its result is still wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Advance {
     done: AtomicU64,
@@ -53,7 +52,8 @@ pub(crate) struct Advance {
 }
 
 impl Advance {
-    /// Records how far the work has come. The work should break off if nobody waits for it.
+    /// Records that `done` of `of` steps of the work are done. Returns `Break` if nobody waits for the result
+    /// any longer.
     pub(crate) fn note(&self, done: u64, of: u64) -> ControlFlow<()> {
         self.done.store(done, Relaxed);
         self.of.store(of, Relaxed);
@@ -61,8 +61,8 @@ impl Advance {
     }
 }
 
-/// Runs `work` like [`interruptible`], and calls `report` whenever the progress changes. Ctrl-C and an
-/// exception that `report` raises end the work too.
+/// Runs `work` like [`interruptible`], and calls `report` with the progress when it changes. The work also
+/// ends early, after Ctrl-C or if `report` raises an exception.
 pub(crate) fn reported<T: Send + 'static>(
     py: Python<'_>,
     report: Option<&Bound<'_, PyAny>>,
@@ -87,8 +87,7 @@ pub(crate) fn reported<T: Send + 'static>(
         }
         if let Err(raised) = goes_on {
             advance.is_unwanted.store(true, Relaxed);
-            // The work ends at its next check, and this thread waits for that, so that no threads are left
-            // behind.
+            // This thread waits until the work notices this and ends, so that no thread is left behind.
             py.detach(move || drop(receive.recv()));
             return Err(raised);
         }

@@ -1,9 +1,9 @@
-//! The Python side of the library: it converts, detaches, listens and maps.
+//! The Python bindings of the library.
 //!
-//! It *converts* arguments and batches without copying large data, *detaches* from the interpreter while it
-//! waits, *listens* for Ctrl-C meanwhile, and *maps* each error to a familiar exception. It has no logic of
-//! its own: everything that is not about Python belongs in the library. The public names are in the Python
-//! package `forebay`, which wraps this module; users import nothing from here.
+//! The bindings convert arguments and batches without copying large data, release the interpreter's lock
+//! while they wait, check for Ctrl-C meanwhile, and turn each error into a Python exception. All other logic
+//! belongs in the library. The public names are in the Python package `forebay`, which wraps this module;
+//! users import nothing from here.
 
 mod arguments;
 mod arrays;

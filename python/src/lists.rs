@@ -1,4 +1,4 @@
-//! The names that options may have in the library, against which Python checks arguments.
+//! Exports the names that options of the library accept, such as layouts, so that Python can check arguments.
 
 use forebay::column::{BoxFormat, ClipLayout, FrameSampling, KeptEnd, PadSide, Tensor, TensorFormat};
 use forebay::filter::Op;

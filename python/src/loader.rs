@@ -1,4 +1,5 @@
-//! The loader behind `forebay.Loader`: takes plain arguments, gives epochs and reports.
+//! The compiled class behind `forebay.Loader` and `forebay.Mix`: it takes plain arguments, and returns epochs
+//! and reports.
 
 use forebay::Stats;
 use forebay::stats::Verdict;
@@ -18,8 +19,8 @@ use crate::options;
 use crate::pin;
 use crate::schema::Schema;
 
-/// The library's loader. `forebay.Loader` and `forebay.Mix` check and keep the arguments; this class only
-/// passes them on.
+/// Wraps the library's loader. `forebay.Loader` and `forebay.Mix` check and keep the arguments; this class
+/// only passes them on.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Loader {
     loader: Home<Inner>,
@@ -30,10 +31,11 @@ type Source<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>, Option<String>, f64);
 
 #[pymethods]
 impl Loader {
-    /// Builds a loader of one source. If `mix` is given, builds a loader of several sources, with `mix` as
-    /// the options of the whole. Options are the fields of a [`LoaderSpec`]. A filter may read rows, so the
-    /// interpreter's lock is released meanwhile. With `numbered`, each step says which rows it holds. The
-    /// loader goes on after the position `after`, the beginning of an epoch.
+    /// Builds a loader of one source or, if `mix` is given, of several sources, with `mix` as the options of
+    /// the whole mix. Options are the fields of a [`LoaderSpec`]. A filter may read rows, so the
+    /// interpreter's lock is released meanwhile. If `numbered` is true, each step contains the numbers of its
+    /// rows. If `after` is given, which is a position at the beginning of an epoch, the loader begins with
+    /// that epoch.
     #[new]
     #[pyo3(signature = (sources, mix=None, numbered=false, after=None))]
     fn new(
@@ -72,7 +74,7 @@ impl Loader {
         Ok((json(loader.spec()).or_raise(py)?, of_sources.collect::<PyResult<_>>()?))
     }
 
-    /// Begins epoch `number`, or the next one. `apart` says that another thread than the user's pulls
+    /// Begins epoch `number`, or the next epoch. `apart` says that a thread other than the user's takes the
     /// batches.
     #[pyo3(signature = (number=None, apart=false))]
     fn epoch(&self, py: Python<'_>, number: Option<u64>, apart: bool) -> PyResult<Epoch> {
@@ -84,7 +86,8 @@ impl Loader {
         Epoch::new(py, epoch, loader, apart)
     }
 
-    /// The number of the epoch that comes next, and the number of the row with which it begins.
+    /// The number of the next epoch, and the number of the row with which it begins, which is not 0 after a
+    /// restored state.
     fn upcoming(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         Ok(self.loader.get(py)?.upcoming())
     }
@@ -96,9 +99,9 @@ impl Loader {
         Ok(())
     }
 
-    /// For each row of a step, its number among the rows of all data sets, one data set after the other, and
-    /// the key from which random image operations are drawn. Numbers and keys have 8 bytes each, in the byte
-    /// order of this machine.
+    /// Returns the number of each row of a step, counted through the rows of all data sets in turn, and the
+    /// key from which the row's random image operations are drawn. Numbers and keys have 8 bytes each, in
+    /// native byte order.
     fn row_keys(&self, py: Python<'_>, step: &Step) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
         let seed = seed(self.loader.get(py)?);
         let bytes = |of: &[u64]| {
@@ -108,27 +111,28 @@ impl Loader {
         Ok((bytes(step.receipt().numbers()), bytes(&step.receipt().keys(seed))))
     }
 
-    /// The key from which random operations on this rank's batch of a step are drawn.
+    /// The key from which random operations on this rank's batch of a step are drawn; it differs between
+    /// ranks.
     fn batch_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
         let loader = self.loader.get(py)?;
         Ok(step.receipt().batch_key(seed(loader), loader.spec().shard.rank()))
     }
 
-    /// The key from which random operations on the batches of a step are drawn; it is the same on all ranks.
+    /// The key from which random operations on a step's batches are drawn if they must be equal on all ranks.
     fn step_key(&self, py: Python<'_>, step: &Step) -> PyResult<u64> {
         Ok(step.receipt().batch_key(seed(self.loader.get(py)?), u32::MAX))
     }
 
-    /// The file, the row group and the row in it, for the row with this number among the rows of all data
-    /// sets, one data set after the other.
+    /// The file, the row group and the row within it for a row number, which counts through the rows of all
+    /// data sets in turn.
     fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
         let place = self.loader.get(py)?.row_place(row);
         Ok(place.and_then(|place| Some((place.file?.to_string(), place.row_group?, place.row?))))
     }
 
-    /// The rows of a step in the order of delivery, each with the number of its source. A step is counted
-    /// from the beginning of its epoch or, without one, from the beginning of epoch 0; without a step, it is
-    /// the next one. The rows are those of this rank unless another rank is given.
+    /// Returns the rows of a rank's batch in the order of delivery, each with the number of its source.
+    /// `step` counts from the beginning of `epoch`, or from the beginning of the run if `epoch` is missing;
+    /// if `step` is missing, it is the next step. `rank` is this rank by default.
     #[pyo3(signature = (step=None, epoch=None, rank=None))]
     fn which(
         &self,
@@ -150,7 +154,7 @@ impl Loader {
         Ok(rows.or_raise(py)?.into_iter().map(|row| (row.source, place(row))).collect())
     }
 
-    /// Raises in a forked child.
+    /// Raises an exception in a forked child process, which has no threads of the loader.
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         self.loader.get(py).map(|_| ())
     }
@@ -180,7 +184,7 @@ impl Loader {
         Ok((text, json(&Judged::new(stats)).or_raise(py)?, metrics))
     }
 
-    /// The statistics so far as JSON, without the parts that grow with the run.
+    /// The statistics so far as JSON, without the time line and the histogram, whose size grows with the run.
     fn totals(&self, py: Python<'_>) -> PyResult<String> {
         let mut stats = self.loader.get(py)?.stats();
         stats.timeline.buckets.clear();
@@ -188,20 +192,20 @@ impl Loader {
         json(&Judged::new(stats)).or_raise(py)
     }
 
-    /// Writes a page about the run so far to a file, or to a folder that the ranks share. The page shows
-    /// `locations` as the places of the data. Returns the path of the page.
+    /// Writes an HTML report on the run so far to a file, or to a folder that the ranks share, and returns
+    /// its path. The report shows `locations` as the origin of the data.
     fn report(&self, py: Python<'_>, to: String, locations: Vec<String>) -> PyResult<String> {
         let loader = self.loader.get(py)?;
         let write = || report::write(&paths::local(to)?, &RankReport::new(loader, locations));
         Ok(py.detach(write).or_raise(py)?.to_string_lossy().into_owned())
     }
 
-    /// Returns a warning that was not returned before; `None` if there is none.
+    /// Returns a warning that was not returned before, or `None`.
     fn take_warning(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(self.loader.get(py)?.take_warning())
     }
 
-    /// The position of the training loop, as JSON.
+    /// The position that the training loop has reached, as JSON.
     fn position(&self, py: Python<'_>) -> PyResult<String> {
         let loader = self.loader.get(py)?;
         py.detach(|| json(&loader.position())).or_raise(py)
@@ -213,8 +217,9 @@ impl Loader {
         py.detach(|| json(&loader.beginning(epoch)?)).or_raise(py)
     }
 
-    /// Fills the cache, for all ranks or for this rank's `share` of the present or next epoch. Calls `report`
-    /// with the number of finished row groups and of all. Returns the statistics of the cache as JSON.
+    /// Fills the cache with all row groups, or with those that this rank reads in the present or next epoch
+    /// if `share` is true. Calls `report` with the numbers of finished and of all row groups. Returns the
+    /// statistics of the cache as JSON.
     #[pyo3(signature = (share=false, report=None))]
     fn warm(&self, py: Python<'_>, share: bool, report: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let loader = self.loader.get(py)?.clone();
@@ -223,25 +228,25 @@ impl Loader {
         json(&stats).or_raise(py)
     }
 
-    /// Moves to a saved position.
+    /// Moves to a saved position, from which the next epoch continues.
     fn restore(&self, py: Python<'_>, position: &str) -> PyResult<()> {
         let loader = self.loader.get(py)?;
         py.detach(|| loader.restore(&parse(position, loader.is_mix())?)).or_raise(py)
     }
 
-    /// Sets the weights of a mix from a step of the run on, or from the next step.
+    /// Sets the weights of a mix, which apply from the given step of the run on, or else from the next step.
     fn set_weights(&self, py: Python<'_>, weights: Vec<f64>, step: Option<u64>) -> PyResult<()> {
         let loader = self.loader.get(py)?;
         py.detach(|| loader.set_weights(&weights, step)).or_raise(py)
     }
 
-    /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by
-    /// `registrar`, as `pin` describes.
+    /// Whether the memory at `address` is registered with a device. The first call for this memory registers
+    /// it with `registrar`, as `pin::is_pinned` describes; the caller keeps the memory in use meanwhile.
     fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {
         pin::is_pinned(py, self.loader.get(py)?.pages(address), registrar)
     }
 
-    /// Ends everything at once. In a forked child there is nothing to end.
+    /// Ends the loader's threads and closes its files. A forked child has nothing to close.
     fn close(&self, py: Python<'_>) {
         if let Ok(loader) = self.loader.get(py) {
             py.detach(|| loader.close());
@@ -249,7 +254,7 @@ impl Loader {
     }
 }
 
-/// The statistics with the verdict on them.
+/// The statistics, and the verdict: the stage that slows the training loop down.
 #[derive(serde::Serialize)]
 struct Judged {
     #[serde(flatten)]
@@ -264,24 +269,24 @@ impl Judged {
     }
 }
 
-/// Reads a list of rows from a file, and returns it as JSON.
+/// Reads from a file the list of rows that a loader must leave out, and returns it as JSON.
 #[pyfunction]
 pub(crate) fn denied_rows(py: Python<'_>, location: String) -> PyResult<String> {
     interruptible(py, move || json(&Deny::read(&location)?))
 }
 
-/// Reads a list of a column's values from a file, and returns it as JSON.
+/// Reads from a file the values of `column` whose rows a loader must leave out, and returns them as JSON.
 #[pyfunction]
 pub(crate) fn denied_values(py: Python<'_>, column: String, location: String) -> PyResult<String> {
     interruptible(py, move || json(&Deny::read_values(&column, &location)?))
 }
 
-/// The seed from which the user's functions draw: the seed of the first source.
+/// The seed for random draws of the user's functions, which is that of the first source.
 fn seed(loader: &Inner) -> u64 {
     loader.source_specs().next().map_or(0, |spec| spec.shuffle.seed())
 }
 
-/// Parses a position that `state_dict` returned, as JSON.
+/// Parses the JSON of a position, which `state_dict` returned.
 fn parse(state: &str, is_mix: bool) -> forebay::Result<Position> {
     let what = if is_mix { "a mix" } else { "a loader" };
     parse_state(state, what)

@@ -1,10 +1,11 @@
-//! A Python object that keeps Arrow memory alive.
+//! A Python object that keeps the memory of an Arrow buffer alive.
 
 use pyo3::prelude::*;
 
 use crate::dense::Dense;
 
-/// A block of memory, which stays alive as the base of the array that views it.
+/// Owns a block of memory. It is the `base` object of the array over that memory, so the memory lives as long
+/// as the array.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Memory {
     dense: Dense,

@@ -1,5 +1,5 @@
-//! Lets serde read Python values: the keywords of `forebay.Loader` become the options of the library by their
-//! names, so that a new option needs no line here.
+//! Lets serde read Python values: the keywords of `forebay.Loader` become the library's options of the same
+//! names, so that a new option needs no change in this file.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -8,14 +8,14 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Vi
 
 use crate::image::Image;
 
-/// Reads a `T` from a dict. Keys whose value is `None` are left out, like options that were not given.
+/// Reads options of type `T` from a dict. Keys whose value is `None` are left out, as if they were not given.
 pub(crate) fn read<T: DeserializeOwned>(options: &Bound<'_, PyDict>) -> forebay::Result<T> {
     let given = options.iter().filter(|(_, value)| !value.is_none());
     let map = MapDeserializer::new(given.map(|(key, value)| (PythonValue(key), PythonValue(value))));
     T::deserialize(map).map_err(|error: Error| forebay::Error::invalid(error.to_string()))
 }
 
-/// A Python value that is `None`, a bool, number, text, bytes, dict, list, tuple or image.
+/// A Python value that serde can read: `None`, a bool, number, str, bytes, dict, list, tuple or image.
 struct PythonValue<'py>(Bound<'py, PyAny>);
 
 impl<'py> PythonValue<'py> {
@@ -40,7 +40,7 @@ impl<'de> Deserializer<'de> for PythonValue<'_> {
         if value.is_none() {
             visitor.visit_unit()
         } else if let Ok(truth) = value.cast::<PyBool>() {
-            // Booleans come before numbers, because `True` is an int.
+            // Booleans are tested before numbers, because `True` is also an int in Python.
             visitor.visit_bool(truth.is_true())
         } else if value.is_instance_of::<PyInt>() {
             match value.extract::<u64>() {

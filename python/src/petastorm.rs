@@ -1,4 +1,4 @@
-//! The schemas of Petastorm's data sets, as plain values.
+//! Reads the schema of a Petastorm data set, as tuples for Python.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 
 use crate::interrupt::interruptible;
 
-/// The name of a field, its type, its shape, its codec, and whether it may be null.
+/// A field of a schema: its name, its type, its shape, its codec, and whether it may be null.
 type PlainField<'py> = (String, String, Bound<'py, PyTuple>, Option<Bound<'py, PyTuple>>, bool);
 
 /// The name of the schema that is stored beside the files, and its fields; ``None`` if there is no schema.
@@ -29,7 +29,7 @@ fn plain(py: Python<'_>, field: Field) -> PyResult<PlainField<'_>> {
     Ok((field.name, field.dtype.to_string(), PyTuple::new(py, field.shape)?, codec, field.nullable))
 }
 
-/// The kind of a codec, followed by its arguments.
+/// A codec (which says how a cell is encoded) as a tuple: its kind, followed by its arguments.
 fn described(py: Python<'_>, codec: Codec) -> PyResult<Bound<'_, PyTuple>> {
     match codec {
         Codec::Scalar(spark_type) => {
@@ -43,7 +43,7 @@ fn described(py: Python<'_>, codec: Codec) -> PyResult<Bound<'_, PyTuple>> {
     }
 }
 
-/// The name of a Spark type, followed by its arguments.
+/// A Spark type as a list: its name, followed by its arguments.
 fn type_parts<'py>(py: Python<'py>, spark_type: &SparkType) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let written = spark_type.to_string();
     let name = written.split_once('(').map_or(&*written, |(name, _)| name).into_bound_py_any(py)?;

@@ -1,28 +1,29 @@
-//! Registers the slots of a loader with the runtime of a device, by an object in Python.
+//! Registers slots (buffers that a loader reuses for its batches) with the driver of a device, through a
+//! Python object.
 //!
-//! A registration ends by a call of Python, while a slot may be dropped on any thread, under any lock, and
-//! after the interpreter has ended. So the memory moves into a Python object, and the reference to that
-//! object is dropped; on a thread without the interpreter, pyo3 puts this off until a thread has it. Only
-//! then the registration ends, and after it the memory is freed.
+//! A registration is ended by a Python call, but a slot may be dropped on any thread, under any lock, and
+//! after the interpreter has ended. So the slot's memory moves into a Python object, and the reference to
+//! that object is dropped; on a thread without the interpreter, pyo3 delays this until a thread has it. The
+//! object's destructor first ends the registration and then frees the memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::bindings::{Pages, Registration, SlotMemory};
 use pyo3::prelude::*;
 
-/// A registered slot.
+/// A registered slot, whose destructor ends the registration.
 #[pyclass(frozen, module = "forebay._forebay")]
 struct Pin {
     registrar: Py<PyAny>,
     address: usize,
     process: u32,
-    /// The slot's memory, once nobody uses the slot any longer.
+    /// The slot's memory, which is moved here when the slot is no longer used; empty until then.
     memory: Mutex<SlotMemory>,
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // A forked child does not have the state of the device.
+        // A forked child cannot use the parent's device, so it leaves the registration alone.
         if self.process != std::process::id() {
             return;
         }
@@ -31,14 +32,14 @@ impl Drop for Pin {
             ended.map_err(|error| error.write_unraisable(py, Some(self.registrar.bind(py)))).is_ok()
         });
         if ended != Some(true) {
-            // The device may still know the memory, so nobody else may get it.
+            // The memory may still be registered with the device, so it is never freed.
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(&mut *memory));
         }
     }
 }
 
-/// The registration of a slot, which the slot keeps.
+/// The registration that a slot owns. When the slot is no longer used, its memory moves into the [`Pin`].
 #[derive(Debug)]
 struct Pinned(Py<Pin>);
 
@@ -48,9 +49,9 @@ impl Registration for Pinned {
     }
 }
 
-/// Whether the memory at an address is registered with a device. The first call for a slot registers it by
-/// `registrar.register(address, bytes)`, which returns whether that was possible;
-/// `registrar.unregister(address)` is called later.
+/// Whether the memory of a slot is registered with a device. The first call for a slot registers it with
+/// `registrar.register(address, bytes)`, which returns whether it succeeded; the registration is ended with
+/// `registrar.unregister(address)`.
 pub(crate) fn is_pinned(
     py: Python<'_>,
     pages: Option<Arc<Pages>>,

@@ -1,4 +1,4 @@
-//! Makes `forebay.Ragged` of lists of differing lengths, from the items and offsets that Arrow has.
+//! Converts Arrow lists of differing lengths to `forebay.Ragged`, which has their items and offsets.
 
 use forebay::arrow::array::{Array, ArrayRef};
 use forebay::arrow::buffer::{Buffer, OffsetBuffer};
@@ -8,7 +8,7 @@ use pyo3::types::PyTuple;
 use crate::dense::{Dense, Element};
 use crate::view;
 
-/// Where each row begins among the items, and where the last one ends.
+/// The offsets of Arrow lists: where each row begins among the items, and where the last row ends.
 pub(crate) struct Offsets(OffsetBuffer<i64>);
 
 impl Offsets {
@@ -16,15 +16,15 @@ impl Offsets {
         Offsets(offsets)
     }
 
-    /// The part of `values` that has the items of these rows.
+    /// The slice of `values` that contains the items of these rows.
     pub(crate) fn items(&self, values: &ArrayRef) -> ArrayRef {
         let (first, last) = (self.0.first(), self.0.last());
         let count = usize::try_from(last - first).unwrap_or(0);
         values.slice(usize::try_from(first).unwrap_or(0), count)
     }
 
-    /// The rows as `forebay.Ragged`, with these items. The offsets are copied if the rows do not begin at the
-    /// first item.
+    /// Returns the rows as a `forebay.Ragged` with these items. The offsets are copied if they do not begin
+    /// at 0.
     pub(crate) fn ragged<'py>(
         self,
         py: Python<'py>,
@@ -33,8 +33,8 @@ impl Offsets {
         self.named(py, "Ragged", items)
     }
 
-    /// The rows as arrays with these sides; `None` is a side that differs from row to row. The trailing sides
-    /// of one length are together a single side of the items.
+    /// Returns the rows as arrays whose sides (dimensions) have the given lengths; `None` is a length that
+    /// differs between rows. The sides after the last `None` are one side of `items`.
     pub(crate) fn arrays<'py>(
         self,
         py: Python<'py>,
@@ -45,7 +45,7 @@ impl Offsets {
         of_arrays.call_method1("_with_sides", (PyTuple::new(py, sides)?,))
     }
 
-    /// The rows with these items as images, each of which is an array of its own shape.
+    /// Returns the rows as images with these items: each row is an array of its own shape.
     pub(crate) fn images<'py>(
         self,
         py: Python<'py>,
@@ -63,7 +63,7 @@ impl Offsets {
         let first = self.0.first();
         let offsets: Buffer = match first {
             0 => {
-                // The slice of a scalar buffer already begins at the first offset.
+                // The memory of a sliced scalar buffer begins at the first offset of the slice.
                 self.0.inner().inner().slice_with_length(0, self.0.len() * size_of::<i64>())
             }
             _ => self.0.iter().map(|offset| offset - first).collect(),

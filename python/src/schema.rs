@@ -24,7 +24,7 @@ pub(crate) struct Schema {
     schema: SchemaRef,
 }
 
-/// The name of a column, its kind, the type of an element, and the shape of a row.
+/// The name of a column, its kind, the type of its elements, and the shape of a row.
 type ColumnLayout<'py> = (String, &'static str, Option<&'static str>, Bound<'py, PyTuple>);
 
 impl Schema {
@@ -32,7 +32,7 @@ impl Schema {
         Schema { schema }
     }
 
-    /// The schema as Arrow.
+    /// The Arrow schema.
     pub(crate) fn fields(&self) -> &SchemaRef {
         &self.schema
     }
@@ -87,7 +87,7 @@ impl Schema {
         other.cast::<Schema>().is_ok_and(|other| other.get().schema == self.schema)
     }
 
-    /// Names and types of the columns as HTML, for a notebook.
+    /// The names and types of the columns as HTML, for notebooks.
     fn _repr_html_<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("forebay.reports.notebook")?
             .call_method1("of_schema", (self.names(), described(&self.schema)))
@@ -123,13 +123,13 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<u
     }
 }
 
-/// The type of each column in words.
+/// Describes the type of each column in words.
 pub(crate) fn described(schema: &SchemaRef) -> Vec<String> {
     schema.fields().iter().map(describe).collect()
 }
 
-/// The type of a column in words: its name, or the element type and the shape of a tensor. Control characters
-/// in names are escaped.
+/// Describes the type of a column in words: the name of the type, or the element type and the shape of a
+/// tensor. Control characters in names are escaped.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {

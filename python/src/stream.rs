@@ -1,4 +1,4 @@
-//! The batches of an epoch as a stream of Arrow, which DuckDB, Polars and pyarrow read as a whole.
+//! Exports the batches of an epoch as an Arrow stream, which DuckDB, Polars and pyarrow can read.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::batch::Batch;
 use crate::capsule;
 use crate::schema;
 
-/// An `arrow_array_stream` capsule of the batches of an epoch. `begin` is called for the epoch when the
-/// consumer asks for its first batch, and no batch is pulled before the consumer asks for it. `masks` has the
-/// columns whose masks become their validity, each with its mask.
+/// Returns an `arrow_array_stream` capsule over the batches of an epoch. `begin` starts the epoch; it is
+/// called when the consumer asks for the first batch, and batches are taken one at a time as the consumer
+/// asks for them. `masks` pairs columns with the mask columns that become their validity.
 #[pyfunction]
 pub(crate) fn arrow_stream<'py>(
     py: Python<'py>,
@@ -30,7 +30,8 @@ pub(crate) fn arrow_stream<'py>(
     capsule::stream(py, Box::new(Batches { at: At::Beginning(begin), schema, columns }))
 }
 
-/// Returns the schema of an `arrow_array_stream` capsule with these masks, as an `arrow_schema` capsule.
+/// Returns the schema of the stream that [`arrow_stream`] makes with these masks, as an `arrow_schema`
+/// capsule.
 #[pyfunction]
 pub(crate) fn arrow_schema<'py>(
     py: Python<'py>,
@@ -40,7 +41,8 @@ pub(crate) fn arrow_schema<'py>(
     capsule::schema(py, &columned(schema, &masks).0)
 }
 
-/// Finds the columns of a stream and their schema.
+/// Returns the schema of a stream, and its columns: all columns except masks, each with its mask if it has
+/// one.
 fn columned(schema: &schema::Schema, masks: &[(String, String)]) -> (SchemaRef, Vec<Columned>) {
     let stored = schema.fields();
     let place = |name: &str| stored.index_of(name).ok();
@@ -58,12 +60,12 @@ fn columned(schema: &schema::Schema, masks: &[(String, String)]) -> (SchemaRef, 
     (schema, columns)
 }
 
-/// The positions of a column and of its mask in a batch.
+/// The indices in a batch of a column and of its mask.
 type Columned = (usize, Option<usize>);
 
-/// The progress of a stream.
+/// The state of a stream.
 enum At {
-    /// No batch was requested yet. The function begins the epoch.
+    /// No batch was requested yet. This function begins the epoch.
     Beginning(Py<PyAny>),
     Epoch(Py<PyIterator>),
     End,
@@ -113,7 +115,7 @@ impl Batches {
         }
     }
 
-    /// The columns of a batch, with masks as validity.
+    /// Converts a batch to the columns of the stream, in which masks have become validity bitmaps.
     fn with_validity(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = self.columns.iter().zip(self.schema.fields()).map(|((at, mask), field)| {
             let column = batch.column(*at);
@@ -124,7 +126,8 @@ impl Batches {
     }
 }
 
-/// The field of a column that takes its validity from a mask: of whole rows, or of the values in them.
+/// Makes a column's field nullable if `mask` marks null rows, and the field's items if it marks null values
+/// in rows.
 fn nullable(field: &FieldRef, mask: &Field) -> FieldRef {
     let (of_values, field) = (*mask.data_type() != DataType::Boolean, field.as_ref().clone());
     Arc::new(match field.data_type().clone() {
@@ -136,7 +139,7 @@ fn nullable(field: &FieldRef, mask: &Field) -> FieldRef {
     })
 }
 
-/// The column `field` with the validity that its mask has.
+/// Applies a mask to a column: its rows, or the values in its lists, become null where the mask is false.
 fn masked(field: &Field, column: &ArrayRef, mask: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match (field.data_type(), mask.as_fixed_size_list_opt(), column.as_fixed_size_list_opt()) {
         (DataType::FixedSizeList(item, length), Some(mask), Some(lists)) => {
@@ -148,7 +151,7 @@ fn masked(field: &Field, column: &ArrayRef, mask: &ArrayRef) -> Result<ArrayRef,
     }
 }
 
-/// An array that is null where the mask is false, or where it was null before.
+/// Makes an array null where the mask is false; values that were null before remain null.
 fn with_nulls(array: &ArrayRef, mask: &BooleanArray) -> Result<ArrayRef, ArrowError> {
     let nulls = NullBuffer::union(Some(&NullBuffer::new(mask.values().clone())), array.nulls());
     Ok(make_array(array.to_data().into_builder().nulls(nulls).build()?))

@@ -1,4 +1,4 @@
-//! Text that the library reads or writes for Python.
+//! Functions of the library for text: parsing sizes, and hiding secrets in locations.
 
 use forebay_base::sizes;
 use forebay_store::source;
@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 
 use crate::errors::IntoPython;
 
-/// The number of bytes in a size as people write it.
+/// Parses a size as people write it, such as "2 GiB", to a number of bytes.
 #[pyfunction]
 pub(crate) fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
     sizes::parse(text).or_raise(py)
 }
 
-/// A location without passwords and signatures.
+/// Returns a location without passwords and signatures, for messages.
 #[pyfunction]
 pub(crate) fn shown(location: &str) -> String {
     source::shown(location)

@@ -1,8 +1,9 @@
 //! Makes numpy arrays over memory that is not numpy's, with the functions that numpy exports to C.
 //!
-//! `numpy.asarray` asks an object to describe its memory in a text that it then parses, which takes six times
-//! as long for each array of each batch. The functions are described in "Array API" in numpy's reference.
-//! Their table is a part of numpy's stable interface, so the place of a function in it does not change.
+//! `numpy.asarray` would take six times as long for each array of each batch, because it asks an object to
+//! describe its memory as a text, which it then parses. The functions used here are described in "Array API"
+//! in numpy's reference. Their table belongs to numpy's stable interface, so the index of a function in it
+//! does not change.
 #![allow(unsafe_code, reason = "numpy's interface is a table of C functions")]
 
 use std::ffi::{c_int, c_void};
@@ -41,7 +42,7 @@ type SetBaseObject = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> c_int
 /// `torch.from_numpy` warns about arrays that are not writable.
 const FLAGS: c_int = 0x1 | 0x100 | 0x400;
 
-/// The used entries of numpy's table.
+/// The entries that are used from numpy's table of C functions.
 struct Api {
     array_type: *mut PyTypeObject,
     new_from_descr: NewFromDescr,
@@ -50,25 +51,25 @@ struct Api {
 
 // SAFETY: the table and the type are numpy's, which is never unloaded, and are only read.
 unsafe impl Send for Api {}
-// SAFETY: as above.
+// SAFETY: the table and the type are numpy's, which is never unloaded, and are only read.
 unsafe impl Sync for Api {}
 
 impl Api {
     fn get(py: Python<'_>) -> PyResult<&'static Api> {
         static API: PyOnceLock<Api> = PyOnceLock::new();
         API.get_or_try_init(py, || {
-            // numpy 2 has the first name, numpy 1 the second.
+            // numpy 2 has the first module name, numpy 1 the second.
             let module =
                 py.import("numpy._core.multiarray").or_else(|_| py.import("numpy.core.multiarray"))?;
             let capsule = module.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
             let table = capsule.pointer_checked(None)?.cast::<*mut c_void>();
-            // SAFETY: the capsule holds numpy's table, which is longer than these places.
+            // SAFETY: the capsule points to numpy's table, which has more entries than the indices read here.
             let at = |place: usize| unsafe { table.add(place).read() };
             let (array_type, new, set_base) = (at(2), at(94), at(282));
             if array_type.is_null() || new.is_null() || set_base.is_null() {
                 return Err(PyImportError::new_err("numpy's table of C functions is empty"));
             }
-            // SAFETY: these places have functions of these types in all versions from 1.7 on.
+            // SAFETY: since numpy 1.7, these entries of the table are functions of these types.
             let (new_from_descr, set_base_object) = unsafe {
                 (
                     transmute::<*mut c_void, NewFromDescr>(new),
@@ -80,16 +81,16 @@ impl Api {
     }
 }
 
-/// An array over the memory of a block, which stays alive as the array's base. An array of bfloat16 values
-/// holds their bits as integers.
+/// Returns an array over the memory of a block, and keeps the block alive as the array's base. bfloat16
+/// values are exposed as 16-bit integers, because numpy does not have the type.
 pub(crate) fn array(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let api = Api::get(py)?;
     let dtype = dtype(py, dense.element)?;
     let shape: Vec<isize> = dense.shape.iter().map(|side| side.cast_signed()).collect();
     let memory = dense.buffer.as_ptr().cast_mut().cast();
     let base = Bound::new(py, Memory::new(dense))?.into_ptr();
-    // SAFETY: the memory has the shape's elements, one after the other, and belongs to `base`, which the
-    // array keeps alive.
+    // SAFETY: the memory contains as many elements as the shape says, without gaps, and belongs to `base`,
+    // which the array keeps alive.
     unsafe {
         let array = (api.new_from_descr)(
             api.array_type,
@@ -110,7 +111,7 @@ pub(crate) fn array(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> 
     }
 }
 
-/// numpy's type of an element.
+/// The numpy dtype for an element type.
 fn dtype(py: Python<'_>, element: Element) -> PyResult<Bound<'_, PyAny>> {
     static DTYPES: PyOnceLock<Vec<(Element, Py<PyAny>)>> = PyOnceLock::new();
     let made = DTYPES.get_or_try_init(py, || {

@@ -48,9 +48,9 @@ fn values<T: ByteViewType>(
     }
 }
 
-/// The bytes of a value, where its view says, cut off at the end of the bytes that the array has there. Other
-/// processes may change the views of mapped rows at any time, so views are checked at each use, and a batch
-/// of changed rows is made again.
+/// The bytes of a value; none if its view points outside the array's buffers. Other processes may change the
+/// views of memory-mapped rows at any time, so views are checked whenever they are used, and a batch is made
+/// again if its rows have changed.
 pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
     let words = array.views();
     let view = ByteView::from(words[row]);
@@ -67,9 +67,9 @@ pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize
 /// The number of bits of a view that hold the length of its value.
 const LENGTH_BITS: u32 = u32::BITS;
 
-/// Copies values whose views are all inline. All bytes of a view are written, and the next value overwrites
-/// the bytes that follow the value in its view. So names and the keys of folders need only one pass, and no
-/// call for each value.
+/// Copies short values, which are stored inside their views. Each view is copied as a whole, and the next
+/// value overwrites the bytes after the value. So short texts such as names need one pass, and no call for
+/// each value.
 fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffer) {
     const WHOLE: usize = size_of::<u128>();
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
@@ -78,7 +78,7 @@ fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffe
     let mut end = 0;
     selection.for_each(|source, row| {
         let view = views[source][row];
-        // Another process may have changed a mapped view meanwhile, to any length.
+        // Another process may change a memory-mapped view at any time, so the length is limited here.
         let length = (view as u32).min(MAX_INLINE_VIEW_LEN) as usize;
         values[end..end + WHOLE].copy_from_slice(&(view >> LENGTH_BITS).to_le_bytes());
         end += length;

@@ -1,11 +1,11 @@
-//! The types in which batches deliver the types of row groups.
+//! Maps the types of stored columns to the types that batches deliver.
 
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::nested::with_fields;
 
-/// The field that a batch has for a field of a row group.
+/// The field with which a batch delivers a stored field.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
     Arc::new(delivered_field(field))
 }

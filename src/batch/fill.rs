@@ -25,15 +25,15 @@ use super::number::{Number, pattern};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fill {
-    /// A number, for numbers and booleans (0 or 1), for times in the column's own unit, for each byte of
-    /// fixed-length binary, and for lists of all these.
+    /// A number, for columns of numbers, booleans (0 or 1) and times (in the column's own unit), for
+    /// fixed-length binary (each byte becomes this number), and for lists of all these.
     Number(f64),
     /// An integer that a float64 cannot represent exactly. `Fill::from` makes this variant only for such
     /// integers.
     Integer(i128),
     /// A text, for columns of text.
     Text(Arc<str>),
-    /// Bytes, for binary columns. For fixed-length binary, the number of bytes must be that length.
+    /// Bytes, for binary columns. For fixed-length binary, their number must be the column's length.
     Bytes(Arc<[u8]>),
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Fill {
 }
 
 impl Fill {
-    /// Refuses a fill that is not a value of `data_type`.
+    /// Returns an error if the fill is not a value of `data_type`.
     pub(crate) fn check(&self, data_type: &DataType) -> Result<()> {
         let unfit = || {
             Error::invalid(format!("fill_null value {self} is not a value of type {}", TypeName(data_type)))
@@ -121,7 +121,7 @@ impl Fill {
         }
     }
 
-    /// The number of the fill, if it is one.
+    /// The fill as a number; `None` if it is text or bytes.
     pub(crate) fn number(&self) -> Option<Number> {
         match self {
             Fill::Number(number) => Some(Number::Float(*number)),
@@ -130,7 +130,8 @@ impl Fill {
         }
     }
 
-    /// The fill for an integer. Equal integers give equal fills, whichever type they had.
+    /// The fill for an integer: a float64 if that is exact. So equal integers give equal fills, whichever
+    /// Rust type they have.
     fn whole(number: i128) -> Self {
         let float = number as f64;
         if float as i128 == number { Fill::Number(float) } else { Fill::Integer(number) }

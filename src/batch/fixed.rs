@@ -11,7 +11,7 @@ use super::layout::{is_fixed, layout};
 use super::number::pattern;
 use super::selection::Selection;
 
-/// Gathers by the width of values, so that the same code copies all types of that width.
+/// Gathers a column with code for the width of its values, which all types of that width share.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
     let (width, stride) = layout(data_type)?;
@@ -27,8 +27,8 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
 }
 
-/// The bits of a row that `fill` replaces: all values of the row, or the single value that all of them have;
-/// `None` if `fill` does not fit the type.
+/// The bits that `fill` writes to a null row: one word for each value of the row, or a single word for all of
+/// them. `None` if `fill` does not fit the type.
 fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
     let (_, stride) = layout(data_type)?;
     match (fill.number(), fill, data_type) {
@@ -90,11 +90,12 @@ fn overwrite<T: ArrowNativeType>(
     Ok(make_array(builder.build().or_fail()?))
 }
 
-/// Writes a `row`, or the one value that all of its values have, over each null row of `stride` values.
+/// Overwrites each null row of `stride` values with `row`, which has all values of a row, or one value that
+/// is repeated.
 fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, row: &[T]) {
     let nulls = !present.inner();
     match row {
-        // Most columns take this branch, which needs no call for each null.
+        // Most columns take this branch, which is fast because it makes no call for each null.
         [value] if stride == 1 => nulls.set_indices().for_each(|null| values[null] = *value),
         [value] => nulls.set_indices().for_each(|null| values[null * stride..][..stride].fill(*value)),
         row => nulls.set_indices().for_each(|null| values[null * stride..][..stride].copy_from_slice(row)),
@@ -119,7 +120,7 @@ fn words<T: ArrowNativeType>(
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build().or_fail()?))
 }
 
-/// The values of an array, including arbitrary ones under nulls.
+/// All values of an array. The values of null rows are arbitrary.
 fn values<T: ArrowNativeType>(array: &dyn Array) -> Result<&[T]> {
     let values: &Buffer = downcast_primitive_array!(
         array => array.values().inner(),

@@ -3,7 +3,8 @@
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The number of bytes of a value, and the number of values in a row.
+/// The number of bytes of a value, and the number of values in a row. Fixed-length binary has one-byte
+/// values.
 pub(super) fn layout(data_type: &DataType) -> Result<(usize, usize)> {
     match data_type {
         DataType::FixedSizeBinary(bytes) => Ok((1, *bytes as usize)),

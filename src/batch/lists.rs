@@ -17,7 +17,7 @@ use super::selection::{Run, Selection};
 use super::sources::{disagreement, downcast};
 use super::{booleans, fixed};
 
-/// A list of a source: the range of its values within the source's values, cut off at their end.
+/// One list in the column of a source: the range of its values in that column's array of values.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredList {
     pub(crate) source: usize,
@@ -31,18 +31,18 @@ impl StoredList {
     }
 }
 
-/// Selected lists or maps of varying length, whose values are gathered separately. A map is a list of its
-/// entries.
+/// Selected lists or maps of varying length, whose values are gathered separately. A map is treated as a list
+/// of its entries.
 pub(super) struct Lists {
     /// The type of the column in the batch.
     data_type: DataType,
-    /// The offset of each list among the gathered values.
+    /// The offset at which each list begins among the gathered values, and the end of the last list.
     offsets: Vec<i64>,
     nulls: Option<NullBuffer>,
 }
 
 impl Lists {
-    /// Selects lists, and the values that must be gathered for them.
+    /// Returns the selected lists without their values, and the values that are still to be gathered.
     pub(super) fn select<'a>(
         sources: &[&'a dyn Array],
         selection: &Selection,
@@ -67,7 +67,7 @@ impl Lists {
         offsets.push(0);
         let mut runs = Runs::default();
         selection.for_each(|source, row| {
-            // Values under a null list are not used.
+            // With a fill, a null list becomes empty, so values that are stored under it are not gathered.
             if fill.is_none() || sources[source].is_valid(row) {
                 let (from, to) = bounds[source].of_row(row);
                 runs.push(source, from, to);
@@ -79,7 +79,7 @@ impl Lists {
         Ok((Lists { data_type, offsets, nulls }, Items { values, selection: runs.finish()? }))
     }
 
-    /// Joins the lists with their gathered values into an array.
+    /// Combines the lists with their gathered values into an array.
     pub(super) fn with_values(self, values: ArrayRef) -> Result<ArrayRef> {
         let Lists { data_type, offsets, nulls } = self;
         match data_type {
@@ -112,7 +112,7 @@ pub(super) struct FixedLists {
 }
 
 impl FixedLists {
-    /// Selects lists, and the values that must be gathered for them.
+    /// Returns the selected lists without their values, and the values that are still to be gathered.
     pub(super) fn select<'a>(sources: &[&'a dyn Array], selection: &Selection) -> Result<(Self, Items<'a>)> {
         let DataType::FixedSizeList(item, length) = delivered_type(sources[0].data_type()) else {
             return Err(disagreement());
@@ -129,8 +129,8 @@ impl FixedLists {
         Ok((lists, Items { values, selection: runs.finish()? }))
     }
 
-    /// Joins the lists with their gathered values into an array. `fill` replaces all values that are null or
-    /// in a null list.
+    /// Combines the lists with their gathered values into an array. `fill` replaces null values and all
+    /// values of null lists.
     pub(super) fn with_values(self, values: ArrayRef, fill: Option<&Fill>) -> Result<ArrayRef> {
         let FixedLists { item, length, nulls, rows } = self;
         let (values, nulls) = match fill {
@@ -141,23 +141,23 @@ impl FixedLists {
     }
 }
 
-/// The values of selected lists, which are not gathered yet.
+/// The values of selected lists, before they are gathered.
 pub(super) struct Items<'a> {
     /// The values of each source.
     pub(super) values: Vec<&'a dyn Array>,
     pub(super) selection: Selection,
 }
 
-/// The offsets of a source's lists, and the number of its values.
+/// The offsets of a source's lists in 32 or 64 bits, and the number of its values.
 enum Bounds<'a> {
     Short(&'a [i32], usize),
     Long(&'a [i64], usize),
 }
 
 impl Bounds<'_> {
-    /// The bounds of a list, cut off at the end of the values. Other processes may change the offsets of
-    /// mapped rows at any time, so offsets are checked at each use, and a batch of changed rows is made
-    /// again.
+    /// The range of a list's values, cut off at the end of the source's values. Other processes may change
+    /// the offsets of memory-mapped rows at any time, so offsets are checked whenever they are used, and a
+    /// batch is made again if its rows have changed.
     fn of_row(&self, row: usize) -> (usize, usize) {
         let (from, to, values) = match self {
             Bounds::Short(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
@@ -168,7 +168,7 @@ impl Bounds<'_> {
     }
 }
 
-/// The values of the selected lists, as runs of their sources' values.
+/// The values of the selected lists, as runs of consecutive values in their sources.
 #[derive(Default)]
 struct Runs {
     runs: Vec<Run>,
@@ -177,7 +177,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Adds the values `from..to`, which lengthen the last run if they follow it.
+    /// Adds the values `from..to` of a source. They extend the last run if they directly follow it.
     fn push(&mut self, source: usize, from: usize, to: usize) {
         self.overflow |= to > u32::MAX as usize;
         let (source, start, rows) = (source as u32, from as u32, (to - from) as u32);
@@ -198,7 +198,8 @@ impl Runs {
     }
 }
 
-/// The selected lists as ranges of values, with `None` for null lists, and the values of each source.
+/// Returns the values of each source, and the selected lists as ranges of these values; null lists are
+/// `None`.
 pub(crate) fn stored_lists<'a>(
     sources: &[&'a dyn Array],
     selection: &Selection,
@@ -214,7 +215,7 @@ pub(crate) fn stored_lists<'a>(
     Ok((parts.into_iter().map(|(values, _)| values).collect(), lists))
 }
 
-/// Values of lists of `length`, in which nulls and all values under a null list are replaced.
+/// Replaces nulls, and all values under null lists, in the values of lists that have `length` values each.
 fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
     let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
     let Some(nulls) = nulls else { return Ok(values) };
@@ -230,7 +231,7 @@ fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fil
     }
 }
 
-/// The values of an array of lists, and the bounds of each list.
+/// Splits an array of lists into its values and the bounds of each list.
 fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
     if let Some(lists) = array.as_list_opt::<i32>() {
         return Ok((lists.values(), Bounds::Short(lists.value_offsets(), lists.values().len())));

@@ -1,12 +1,12 @@
-//! Makes arrays of structures and of lists of one length, whose nulls follow from their contents.
+//! Makes arrays of structures and of fixed-size lists, and marks them null where a required child is null.
 
 use forebay_arrow::array::{Array, ArrayRef, FixedSizeListArray, StructArray};
 use forebay_arrow::buffer::NullBuffer;
 use forebay_arrow::datatypes::{FieldRef, Fields};
 use forebay_arrow::error::ArrowError;
 
-/// Makes an array of structures. A structure is also null where a field is null that must not be: then a
-/// structure around it is null, which the Parquet crate does not pass on.
+/// Makes an array of structures. A structure is also null where a required field is null. This happens inside
+/// null structures, because the Parquet crate does not mark the structures within them as null.
 pub(super) fn structure(
     fields: Fields,
     columns: Vec<ArrayRef>,
@@ -18,7 +18,7 @@ pub(super) fn structure(
     StructArray::try_new_with_length(fields, columns, nulls, rows)
 }
 
-/// Makes an array of lists of one length. A list is also null where items are null that must not be.
+/// Makes an array of fixed-size lists. A list is also null where one of its required items is null.
 pub(super) fn fixed_lists(
     item: FieldRef,
     length: i32,

@@ -1,11 +1,11 @@
-//! Finds rows with a null in columns whose arrays cannot hold one.
+//! Finds rows with nulls in columns that become arrays without nulls, such as numpy arrays.
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use forebay_arrow::datatypes::DataType;
 
-/// Whether arrays of this type need a value in each row. That is so for numbers, booleans, times,
-/// fixed-length binary, lists, and structures that have any of these. Text, binary and decimals become
-/// objects, in which a null is `None`.
+/// Whether columns of this type become arrays that need a value in each row, and cannot have nulls. These are
+/// numbers, booleans, times, fixed-length binary, lists, and structures that contain any of them. Text,
+/// binary and decimals become arrays of Python objects, in which a null is `None`.
 pub fn needs_values(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::FixedSizeBinary(_) => true,
@@ -19,12 +19,13 @@ pub fn needs_values(data_type: &DataType) -> bool {
     }
 }
 
-/// The rows of a gathered column, in order, that lack a value which the array needs, at any depth.
+/// The rows of a gathered column, in ascending order, in which a needed value is null: the row itself, or a
+/// value nested in it.
 pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if !needs_values(column.data_type()) {
         return Vec::new();
     }
-    // A null structure shows as nulls in its fields.
+    // The fields of a null structure are null too, so rows of null structures are ignored in the fields.
     if let Some(structure) = column.as_struct_opt() {
         let of_structure = null_places(column).into_iter();
         let of_fields = structure.columns().iter().flat_map(|field| {
@@ -54,10 +55,10 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
     if rows.len() > own { in_order(rows) } else { rows }
 }
 
-/// The path to the field that lacks a needed value in a row of a gathered column, at any depth of structures
-/// and lists. It is empty if the row itself is null, or if a value of a list is null.
+/// The names of the nested fields that lead to a null where a value is needed, in one row of a gathered
+/// column. The path is empty if the row itself is null, or if a value of a list is null.
 pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
-    // The row is examined by itself.
+    // The row is sliced out and examined alone, because the search below covers all rows of a column.
     if column.len() > 1 {
         return null_field(column.slice(row, 1).as_ref(), 0);
     }
@@ -95,7 +96,7 @@ pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
     }
 }
 
-/// The lists, given by their offsets, that have items without a needed value.
+/// The indices of the lists, given by their offsets, in which an item lacks a needed value.
 fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
     let offset = |at: usize| offsets[at].as_usize();
     let (first, last) = (offset(0), offset(offsets.len() - 1));

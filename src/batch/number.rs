@@ -1,4 +1,4 @@
-//! Numbers that a user gives for a column, and how the column's type stores them.
+//! Numbers that a user gives for a column, such as fills, and their bits in the column's type.
 
 use std::fmt;
 
@@ -21,16 +21,16 @@ impl From<f64> for Number {
 }
 
 impl Number {
-    /// The number as an integer, if it is one.
+    /// The number as an integer; `None` if it has a fraction.
     pub(crate) fn whole(self) -> Option<i128> {
         match self {
             Number::Whole(number) => Some(number),
-            // Beyond 2^127 the cast saturates, at a value that no integer type has.
+            // Beyond 2^127, the cast saturates at a value that does not fit any integer type of a column.
             Number::Float(number) => (number.fract() == 0.0).then_some(number as i128),
         }
     }
 
-    /// The number as a float64, if it can be one.
+    /// The number as a float64; `None` for an integer that a float64 cannot represent exactly.
     fn float(self) -> Option<f64> {
         match self {
             Number::Whole(number) => Some(number as f64).filter(|float| *float as i128 == number),
@@ -42,9 +42,9 @@ impl Number {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.whole()) {
-            // An integer is written with all its digits, because a float would end in zeros.
+            // A whole number is written as an integer, with all its digits.
             (_, Some(whole)) if whole != i128::MAX && whole != i128::MIN => write!(f, "{whole}"),
-            // The shortest form is used, so that 1e300 is not written with 301 digits.
+            // A float is written in the shortest form, so that 1e300 does not have 301 digits.
             (Number::Float(number), _) => write!(f, "{number:?}"),
             (Number::Whole(number), _) => write!(f, "{number}"),
         }
@@ -58,7 +58,7 @@ impl fmt::Display for Number {
 pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Result<Vec<u8>> {
     let bits = pattern(data_type, value.into())?;
     let width = data_type.primitive_width().unwrap_or(0).min(size_of_val(&bits));
-    // In two's complement and in IEEE 754, the low bytes are the narrower number.
+    // `pattern` puts the bits of a narrow type into the low bytes of the word.
     let mut bytes = bits.to_le_bytes()[..width].to_vec();
     if cfg!(target_endian = "big") {
         bytes.reverse();
@@ -66,8 +66,8 @@ pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Res
     Ok(bytes)
 }
 
-/// The bits of `value` in a numeric type, in the low end of a word. Times count in their own unit; in
-/// fixed-length binary the value is that of one byte.
+/// The bits of `value` in a numeric type, in the low end of a word. A time is a count of the column's unit;
+/// in fixed-length binary, `value` is one byte.
 ///
 /// # Errors
 /// Fails if the type is not numeric, or cannot hold `value`.
@@ -75,7 +75,7 @@ pub(super) fn pattern(data_type: &DataType, value: Number) -> Result<u64> {
     let unfit =
         || Error::invalid(format!("fill_null value {value} is not a value of type {}", TypeName(data_type)));
     let integer = |low: i128, high: i128| match value.whole() {
-        // A cast keeps the low bits of two's complement.
+        // The cast keeps the low bits of the two's complement, which are the value's bits in narrower types.
         Some(whole) if (low..=high).contains(&whole) => Ok(whole as u64),
         _ => Err(unfit()),
     };

@@ -1,29 +1,31 @@
-//! Rows that will be gathered, in the form that is fastest to copy.
+//! Selections of rows that are copied from several arrays to a batch, in the form that is fastest to copy.
 
 use forebay_arrow::array::{Array, BooleanBufferBuilder};
 use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 use forebay_base::processor;
 
-/// The rows to gather, in output order.
+/// The rows to copy, in output order. Each row comes from a source: one of several arrays of decoded row
+/// groups.
 pub enum Selection {
-    /// A source and a row of it, for each output row.
+    /// For each output row, its source and its number in the source.
     Rows(Vec<(u32, u32)>),
-    /// Rows in any order, in long stretches from one source. They take half as many bytes to read as pairs of
-    /// source and row.
+    /// Rows in any order, but with long stretches of rows that come from one source. This takes half the
+    /// bytes of a source and a row for each output row.
     Stretches {
         /// The rows in output order.
         rows: Vec<u32>,
-        /// A source, and the index in `rows` at which its stretch ends.
+        /// For each stretch its source, and the index in `rows` at which it ends.
         stretches: Vec<(u32, usize)>,
     },
-    /// Rows scattered over more memory than the processor's cache holds. Values of fixed width are read in
-    /// stored order and written to their places: the output fits into the cache, but the input does not.
+    /// Rows scattered over more memory than the processor's cache holds. Values of fixed width are read
+    /// nearly in stored order and written to their places in the output, because only the output fits into
+    /// the cache.
     Spread {
         /// The source and the row of each output row.
         picks: Vec<(u32, u32)>,
-        /// Pairs of a row and its place in the output, nearly in the order of the rows, source by source.
+        /// Pairs of a row and its place in the output, sorted by source and roughly by row.
         lying: Vec<(u32, u32)>,
-        /// A source, and the index in `lying` at which its stretch ends.
+        /// For each stretch its source, and the index in `lying` at which it ends.
         stretches: Vec<(u32, usize)>,
     },
     /// Rows of several sources that are consecutive within each source, but interleaved in the output. A
@@ -32,7 +34,7 @@ pub enum Selection {
     Interleaved {
         /// The source and the row of each output row.
         picks: Vec<(u32, u32)>,
-        /// The parts of the output.
+        /// The parts of the output, each with the rows that are written to it.
         blocks: Vec<Block>,
     },
     /// Rows of which many are consecutive in their source.
@@ -47,7 +49,7 @@ pub enum Selection {
 /// A part of the output, and the rows of each source that belong there.
 pub struct Block {
     runs: Vec<Run>,
-    /// For the rows of all runs, one after the other, their places in the block.
+    /// For each row of all runs, one run after the other, its place in the block.
     places: Vec<u16>,
 }
 
@@ -90,12 +92,13 @@ const BLOCK_ROWS: usize = 1 << 13;
 /// count them.
 const MAX_BLOCK_ROWS: usize = 1 << 15;
 
-/// The number of values that are copied together if runs are short: a copy of known size needs no call.
+/// The number of values that are copied together if runs are short, because a copy of a fixed size needs no
+/// function call.
 const COPIED_TOGETHER: usize = 8;
-/// The largest average number of values in a run that is short.
+/// Runs are copied as short ones if they have at most this number of values on average.
 const MAX_SHORT_RUN: usize = 64;
 
-/// The number of runs after the present one that are fetched into the cache ahead of their turn.
+/// The number of runs that are fetched into the processor's cache ahead of the one that is being copied.
 const RUNS_AHEAD: usize = 4;
 /// How many cache lines of a run are fetched ahead. The processor detects by itself that memory is read in
 /// order, but only after some lines, and most runs are not longer than that.
@@ -108,8 +111,8 @@ const LINE_BYTES: usize = 64;
 const MIN_STREAMED_BYTES: usize = 32 << 10;
 
 impl Block {
-    /// The block of these rows from the given number of sources; `None` if the rows of a source are not
-    /// consecutive, or are too few.
+    /// Makes the block for the output rows `picks`, pairs of a source and a row. `None` if the rows of a
+    /// source are not consecutive, or if there are too few rows for each source.
     fn new(picks: &[(u32, u32)], sources: usize) -> Option<Self> {
         let mut runs: Vec<Run> =
             (0..sources as u32).map(|source| Run { source, start: 0, rows: 0 }).collect();
@@ -165,13 +168,14 @@ impl Block {
 }
 
 impl Selection {
-    /// The given pairs of source and row, in the form that is fastest to copy.
+    /// Brings pairs of a source and a row, in output order, into the form that is fastest to copy.
     pub fn new(picks: Vec<(u32, u32)>) -> Self {
         Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::spread)
     }
 
-    /// A selection of rows that come from parts, where the rows of a part are near each other in memory, as
-    /// in the order of a deal. `picks` names parts, and `sources` has the source of every part.
+    /// Makes a selection of rows that come from parts of sources, where the rows taken from a part are near
+    /// each other in memory. `picks` has pairs of a part and a row, and `sources` has the source of each
+    /// part.
     pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
         let longer = Selection::runs(picks).or_else(Selection::stretches);
         match longer.or_else(Selection::interleaved) {
@@ -183,7 +187,7 @@ impl Selection {
         }
     }
 
-    /// Replaces each source by the one at its index in `sources`.
+    /// Replaces each part, which stands in the place of a source, by its source in `sources`.
     fn with_sources(mut self, sources: &[u32]) -> Self {
         let exchange = |source: &mut u32| *source = sources[*source as usize];
         match &mut self {
@@ -204,7 +208,7 @@ impl Selection {
         self
     }
 
-    /// The rows as runs. If the runs would be short, returns the rows as an error.
+    /// Joins consecutive rows to runs. If the runs would be too short, gives `picks` back as the error.
     fn runs(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let follows = |a: &(u32, u32), b: &(u32, u32)| a.0 == b.0 && a.1 + 1 == b.1;
         let Some(breaks) = breaks_within(&picks, picks.len() / MIN_RUN_ROWS, follows) else {
@@ -226,7 +230,7 @@ impl Selection {
         Selection::Stretches { rows, stretches }
     }
 
-    /// The rows of a selection from a single source.
+    /// Returns the rows of a selection whose rows all come from one source.
     pub(crate) fn into_rows(self) -> Vec<u32> {
         match self {
             Selection::Stretches { rows, .. } => rows,
@@ -238,7 +242,8 @@ impl Selection {
         }
     }
 
-    /// The rows as stretches. If the stretches would be short, returns the rows as an error.
+    /// Joins neighbouring rows of one source to stretches. If these would be too short, gives `picks` back as
+    /// the error.
     fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         if breaks_within(&picks, picks.len() / MIN_STRETCH_ROWS, |a, b| a.0 == b.0).is_none() {
             return Err(picks);
@@ -252,8 +257,8 @@ impl Selection {
         Ok(Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches })
     }
 
-    /// The rows source by source within each block of the output. If a source's rows are not consecutive
-    /// there, or are few, returns the rows as an error.
+    /// Divides the output into blocks, and lists the rows of each block source by source. If the rows of a
+    /// source are not consecutive within a block, or are too few, gives `picks` back as the error.
     fn interleaved(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
         let rows = (2 * MIN_RUN_ROWS * sources).next_power_of_two().clamp(BLOCK_ROWS, MAX_BLOCK_ROWS);
@@ -264,8 +269,8 @@ impl Selection {
         }
     }
 
-    /// Orders the rows source by source within blocks, so that the values of a source are in the first-level
-    /// cache.
+    /// Sorts the rows by source, so that the values of a source are in the first-level cache when they are
+    /// copied.
     fn by_source(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
         if sources * MIN_RUN_ROWS > picks.len() {
@@ -279,11 +284,11 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    /// Sorts by source, and in large sources by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`] rows,
-    /// with a counting sort.
+    /// Sorts rows by source, and within a source by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`]
+    /// rows. Leaves the rows in output order if the sources are small or the rows are few.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        // The first and the last stretch of each source that has picked rows.
+        // For each source, the first stretch with a picked row, and the stretch after the last one.
         let mut ranges = vec![(u32::MAX, 0); sources];
         for (source, row) in &picks {
             let (first, end) = &mut ranges[*source as usize];
@@ -357,7 +362,7 @@ impl Selection {
         }
     }
 
-    /// Appends the selected rows, each of which has `stride` values of fixed size.
+    /// Appends the values of the selected rows to `out`. Each row has `stride` values of fixed size.
     pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
         out.reserve(self.len() * stride);
         match self {
@@ -429,7 +434,7 @@ impl Selection {
         }
     }
 
-    /// The selected bits. A source without bits counts as all ones.
+    /// Returns the bits of the selected rows. In a source without bits, all bits count as ones.
     pub(super) fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
         let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
         match self {
@@ -493,8 +498,8 @@ impl Selection {
     }
 }
 
-/// Appends the `count` values of runs. The last values that are copied together may be those of other rows,
-/// which the next run overwrites.
+/// Appends the `count` values of runs, copying [`COPIED_TOGETHER`] values at a time. At the end of a run this
+/// may copy values of other rows too, which the next run overwrites.
 fn copy_short_runs<T: Copy + Default>(
     runs: &[Run],
     sources: &[&[T]],
@@ -524,8 +529,8 @@ fn copy_short_runs<T: Copy + Default>(
     }
 }
 
-/// A counting sort: `lying` gets the row and the place of each pick, bucket by bucket. `ends` first has the
-/// number of picks in each bucket, and afterwards the end of each bucket.
+/// Writes the row and the output place of each pick to `lying`, sorted by bucket with a counting sort. `ends`
+/// has the number of picks in each bucket, and is replaced by the index in `lying` at which each bucket ends.
 fn sort(
     picks: &[(u32, u32)],
     ends: &mut [usize],
@@ -543,8 +548,8 @@ fn sort(
     }
 }
 
-/// The number of breaks between neighbours that do not belong together; `None` if the breaks divide the picks
-/// into more than `parts` parts, for which looking at a few picks is mostly enough.
+/// Counts the neighbouring picks that do not belong together. `None` if these breaks divide the picks into
+/// more than `parts` parts, which is usually known after a few picks.
 fn breaks_within(
     picks: &[(u32, u32)],
     parts: usize,
@@ -598,8 +603,8 @@ mod tests {
         }
     }
 
-    /// The parts give their rows in order. An array has two parts in this test, with more rows than fit into
-    /// one block.
+    /// In this test each source has two parts, each part gives its rows in order, and the rows are more than
+    /// fit into one block.
     #[test]
     fn rows_that_are_interleaved_come_in_their_order() {
         const PARTS: usize = 6;
@@ -637,7 +642,7 @@ mod tests {
         assert!(row_by_row.into_iter().eq(expected));
     }
 
-    /// The parts are small in this test, with forty in an array, and some have nulls.
+    /// In this test the parts are small, forty of them are in one source, and some have nulls.
     #[test]
     fn rows_of_many_small_parts_come_in_their_order() {
         const PARTS: u32 = 200;
@@ -674,7 +679,7 @@ mod tests {
             let runs = lengths.enumerate().flat_map(|(at, length)| {
                 [at as u32, rows - length].map(|start| Run { source: at as u32 % 3, start, rows: length })
             });
-            // Most runs are so short that all of them count as short.
+            // The runs added here lower the average length so far that all runs count as short.
             let runs: Vec<Run> =
                 runs.chain((0..40).map(|at| Run { source: 1, start: at, rows: 2 })).collect();
             let count = runs.iter().map(|run| run.rows as usize).sum::<usize>();
@@ -693,8 +698,8 @@ mod tests {
         }
     }
 
-    /// The test uses the largest number of parts that is worthwhile, and one more. The borders between parts
-    /// are on both sides of the borders between the stretches that are examined together.
+    /// The lengths of runs and stretches are on both sides of the limits, and there are more rows than
+    /// `breaks_within` examines at once.
     #[test]
     fn the_form_follows_from_the_number_of_runs() {
         for rows in [1_024u32, 1_025, 1_500] {

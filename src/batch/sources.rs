@@ -3,7 +3,7 @@
 use forebay_arrow::array::Array;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The sources as arrays of one concrete type.
+/// Returns the sources as arrays of one concrete type, or an error if one has another type.
 pub(super) fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Result<Vec<&'a A>> {
     let typed = sources.iter().map(|source| source.as_any().downcast_ref::<A>());
     typed.collect::<Option<_>>().ok_or_else(disagreement)

@@ -1,4 +1,4 @@
-//! Replaces arrays of texts and bytes at any depth of a column.
+//! Replaces arrays of texts and bytes, at any depth of a column, by others with the same values.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use forebay_base::Result;
 
 use super::nested::{fixed_lists, structure};
 
-/// The column with each array of views in it replaced by another one with the same values.
+/// Returns a column in which each array of views (Arrow's form of texts and bytes), at any depth, is replaced
+/// by what `exchange` makes of it, an array with the same values.
 pub(crate) fn exchange_views(
     array: &ArrayRef,
     exchange: &dyn Fn(&ArrayRef) -> ArrayRef,
@@ -50,7 +51,8 @@ pub(crate) fn exchange_views(
     })
 }
 
-/// Copies the bytes that views point at, so that they no longer keep whole pages in memory.
+/// Copies the texts and bytes of a column to memory of their own, so that they no longer keep whole Parquet
+/// pages in memory.
 pub(crate) fn compact(array: &ArrayRef) -> Result<ArrayRef> {
     let own = |views: &ArrayRef| match views.data_type() {
         DataType::Utf8View => Arc::new(views.as_string_view().gc()) as ArrayRef,

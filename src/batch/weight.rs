@@ -21,24 +21,25 @@ pub(crate) fn is_variable(data_type: &DataType) -> bool {
     }
 }
 
-/// The most bytes that one value takes in a batch.
+/// Returns the number of bytes that the longest value of an array takes in a batch.
 pub(crate) fn longest(array: &dyn Array) -> u64 {
     let lengths = Lengths::for_array(array);
     (0..array.len()).map(|row| lengths.at(row)).max().unwrap_or(0)
 }
 
-/// The bytes that rows take in a batch. The rows are given as pairs of a source and a row in it.
+/// Returns the bytes that rows of a column take in a batch. `picks` has pairs of an array in `sources` and a
+/// row in it.
 pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::for_array(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).sum()
 }
 
-/// The number of bytes of the row that takes the most.
+/// Returns the number of bytes that the largest of these rows takes in a batch.
 pub(crate) fn heaviest(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     weigh_each(sources, picks).into_iter().max().unwrap_or(0)
 }
 
-/// The number of bytes of each row.
+/// Returns for each of these rows the number of bytes that it takes in a batch.
 pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u64> {
     let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::for_array(*source)).collect();
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).collect()
@@ -49,12 +50,13 @@ pub(crate) fn weigh_each(sources: &[&dyn Array], picks: &[(u32, u32)]) -> Vec<u6
 /// Other processes may change the lengths of mapped rows at any time, so each length is limited to the bytes
 /// that exist.
 enum Lengths<'a> {
-    /// Views, and the number of bytes that they point into.
+    /// Texts or bytes as Arrow's views, and the largest length that a view can have in the buffers that
+    /// exist.
     Views(&'a [u128], u64),
-    /// Lists, given by their offsets, and the weight of their items.
+    /// The offsets of lists, and the bytes that their items take.
     Lists(&'a [i32], ItemWeight<'a>),
     LongLists(&'a [i64], ItemWeight<'a>),
-    /// Lists of one length, and the weight of their items.
+    /// The length that all lists have, and the bytes that their items take.
     FixedLists(usize, ItemWeight<'a>),
     Struct(Vec<Lengths<'a>>),
     /// Vectors of Spark ML, as the lists that are delivered. A bad vector is delivered as an empty list.
@@ -63,14 +65,15 @@ enum Lengths<'a> {
     Fixed(u64),
 }
 
-/// The number of items that a list column has, and the bytes that an item takes.
+/// The number of items in all lists of a column, and the lengths from which their bytes are computed.
 struct ItemWeight<'a> {
     most: usize,
     each: Box<Lengths<'a>>,
 }
 
 impl<'a> Lengths<'a> {
-    /// The lengths of a column; values of one width are counted elsewhere.
+    /// The lengths of a column's values. They are 0 if all values have the same width, which is counted
+    /// elsewhere.
     fn for_array(array: &'a dyn Array) -> Self {
         match is_variable(array.data_type()) {
             true => Lengths::within(array),
@@ -114,8 +117,7 @@ impl<'a> Lengths<'a> {
         Lengths::Views(array.views(), bytes.max(u64::from(MAX_INLINE_VIEW_LEN)))
     }
 
-    /// The lengths of structures with these fields; a fixed number of bytes, if all fields have a fixed
-    /// number.
+    /// The lengths of structures with these fields: one number of bytes if each field takes a fixed number.
     fn of_fields(fields: Vec<Lengths<'a>>) -> Self {
         let fixed = fields.iter().map(|field| match field {
             Lengths::Fixed(bytes) => Some(*bytes),
@@ -128,7 +130,7 @@ impl<'a> Lengths<'a> {
         self.between(row, row + 1)
     }
 
-    /// The bytes of the rows `from..to`, which the array has. The items of consecutive lists are consecutive
+    /// The bytes of the rows `from..to`, which must exist. The items of consecutive lists are consecutive
     /// too, so they are weighed together.
     fn between(&self, from: usize, to: usize) -> u64 {
         let rows = (to - from) as u64;
@@ -157,7 +159,7 @@ impl<'a> ItemWeight<'a> {
         ItemWeight { most: values.len(), each: Box::new(Lengths::within(values)) }
     }
 
-    /// The bytes of the items `from..to`, cut off at the last item.
+    /// The bytes of the items `from..to`; items that do not exist are not counted.
     fn between(&self, from: usize, to: usize) -> u64 {
         let from = from.min(self.most);
         let to = to.clamp(from, self.most);
@@ -165,7 +167,7 @@ impl<'a> ItemWeight<'a> {
     }
 }
 
-/// The bytes of a vector, as the list that is delivered.
+/// The bytes that a Spark ML vector takes in a batch, as the list of all its values.
 fn vector(vectors: &Vectors<'_>, row: usize) -> u64 {
     let length = vectors.length(row).ok().flatten().unwrap_or(0);
     OFFSET + length as u64 * size_of::<f64>() as u64

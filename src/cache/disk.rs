@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 const READ_BYTES: usize = 4 << 20;
 /// How many bytes of a file are read at most: enough for a measurement, and too few to disturb others.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;
-/// How many bytes are written to a disk without files to measure it.
+/// How many bytes are written and read to measure a disk on which the cache has no entries yet.
 const PROBE_BYTES: usize = 16 << 20;
 /// The largest memory alignment that direct reads require, in bytes.
 const ALIGNMENT: usize = 4096;
@@ -25,7 +25,8 @@ pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     with_aligned(|aligned| rate_of(file, aligned))
 }
 
-/// The speed of reading from the disk of `folder`, in bytes per second, measured with a file without a name.
+/// The speed of reading from the disk of `folder`, in bytes per second, measured with an unnamed temporary
+/// file.
 #[cfg(target_os = "linux")]
 pub(super) fn rate_of_new(folder: &Path) -> io::Result<f64> {
     let flags = OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;

@@ -27,8 +27,8 @@ use rustix::fs::OFlags;
 use super::key::Name;
 
 const VERSION: &str = "forebay-rows-v1";
-/// The prefix of the folders of all layouts, so that folders of other versions are not taken for foreign
-/// ones.
+/// The prefix of the folder names of all layout versions. A folder with this prefix belongs to a cache, so it
+/// is not refused as foreign.
 const ANY_VERSION: &str = "forebay-rows-v";
 /// A folder that the file system itself keeps at the root of a disk.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
@@ -57,7 +57,7 @@ pub(super) struct Folder {
     pub(super) mapped: bool,
 }
 
-/// A file of the cache, as a scan sees it.
+/// A file of the cache that a scan of the folder found.
 #[derive(Debug)]
 pub(super) struct ScannedFile {
     pub(super) name: Name,
@@ -66,12 +66,12 @@ pub(super) struct ScannedFile {
     pub(super) used: SystemTime,
 }
 
-/// All files of the cache, as a scan finds them.
+/// All files of the cache that a scan of the folder found.
 #[derive(Default)]
 pub(super) struct FolderScan {
     pub(super) entries: Vec<ScannedFile>,
     pub(super) partials: Vec<ScannedFile>,
-    /// Removed entries whose note of the last use still exists.
+    /// Entries that were removed, but whose `.used` file, the time of the last use, still exists.
     pub(super) left_behind: Vec<Name>,
     /// Notes about data sets.
     pub(super) notes: Vec<Name>,
@@ -94,7 +94,7 @@ impl Folder {
             };
             error.at(Place::file(given.to_string_lossy()))
         };
-        // Collecting the components drops a slash at the end, which would follow a link.
+        // Collecting the components drops a slash at the end, with which a symbolic link would be followed.
         let given: PathBuf = paths::absolute(given)?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);
@@ -112,8 +112,8 @@ impl Folder {
         &self.given
     }
 
-    /// Shows all processes that the cache is in use, until the returned file is dropped. `None` where files
-    /// cannot be locked.
+    /// Locks the folder, which shows other processes that the cache is in use, until the returned file is
+    /// dropped. `None` where files cannot be locked.
     pub(super) fn hold(&self) -> Option<File> {
         let folder = File::open(&self.given).ok()?;
         folder.try_lock_shared().ok().map(|()| folder)
@@ -129,8 +129,9 @@ impl Folder {
         &self.root
     }
 
-    /// Checks again that the folder may be used, and creates its subfolders. The user's folder itself is not
-    /// created again: if its disk was unmounted, the rows would fill the disk below.
+    /// Checks again that the folder may be used, and creates the folder for the files of this layout. The
+    /// user's folder itself is not created again: if its disk was unmounted, rows would fill the disk with
+    /// the mount point.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
         make_private(&self.root).map_err(|error| failed("written to", &error))?;
@@ -158,7 +159,7 @@ impl Folder {
         Ok(())
     }
 
-    /// A folder beside this one that an error suggests instead, because this one may hold the data set.
+    /// A folder that an error suggests in place of this one, which may hold the data set itself.
     fn beside(&self) -> PathBuf {
         match self.given.file_name() {
             Some(name) => self.given.with_file_name(format!("{}-cache", name.to_string_lossy())),
@@ -208,7 +209,8 @@ impl Folder {
         self.root.join("ledger")
     }
 
-    /// Creates the subfolder of `name`. Returns whether a file is in its place.
+    /// Creates the subfolder for the files with this name. Returns whether a file is in the place of the
+    /// subfolder.
     pub(super) fn make_room_for(&self, name: Name) -> io::Result<bool> {
         let folder = self.subfolder(name.folder());
         match folder.symlink_metadata() {
@@ -374,8 +376,9 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a path is on a disk of this machine, where files may be mapped. On a network file system, pages
-/// are lost with the connection and times show changes late; there, rows are read into memory and checked.
+/// Whether a path is on a disk of this machine, where files may be memory-mapped. On a network file system,
+/// mapped pages are lost with the connection, and the times of files show changes late. There, rows are read
+/// into memory and checked.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_local(path: &Path) -> bool {
     /// The magic numbers of ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay and bcachefs, from `statfs(2)` and

@@ -35,8 +35,8 @@ const CHECKED_BYTES: usize = 256 << 10;
 /// How many bytes of small buffers, such as those of a table of many columns, are collected before they are
 /// written.
 const BUFFERED_BYTES: usize = 256 << 10;
-/// How many bytes are written between two calls of `goes_on`; a slow disk takes some tenths of a second for
-/// them.
+/// How many bytes are written before the caller is asked again, by `goes_on`, whether to continue. A slow
+/// disk takes some tenths of a second for them.
 const ASK_AFTER_BYTES: usize = 1 << 20;
 
 /// An entry that is ready to be written. It shares its buffers with the rows.
@@ -108,12 +108,13 @@ impl Encoded {
     }
 }
 
-/// The largest number of unused bytes that views may keep when they are written, as a divisor of the used
-/// bytes. In pages of Parquet, a length precedes each value; removing those lengths would cost a copy of
-/// everything.
+/// Views are written together with unused bytes if these are at most the used bytes divided by this number.
+/// In pages of Parquet a length precedes each value, and removing these lengths would cost a copy of all
+/// values.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// Removes bytes that no view uses, because a view may point into a page of which only a few values are left.
+/// Removes bytes that no view (Arrow's form of texts and bytes) uses. A view may point into a whole Parquet
+/// page of which the batch has only a few values.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
@@ -178,8 +179,8 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     if hash.digest() != expected {
         return Ok(Integrity::Damaged);
     }
-    // The lengths are known to be right from here on. An entry that was moved to another name has another
-    // key.
+    // The hash has shown that the lengths are right. The key is compared because a whole entry may have been
+    // moved to the name of another one.
     let mut text = vec![0u8; key];
     file.read_exact_at(&mut text, body.stream as u64)?;
     Ok(if belongs(&text) { Integrity::Sound(body) } else { Integrity::Damaged })

@@ -20,7 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::{Mmap, MmapOptions};
 
-/// How many maps can be guarded: twice what an index keeps. Linux allows a process 65,530 maps in all.
+/// How many maps can be guarded: twice as many as the index of open entries keeps. Linux allows a process
+/// 65,530 maps in all.
 const SLOTS: usize = 1 << 15;
 
 /// A place for one map in the table of guarded maps; the place may be empty.
@@ -137,7 +138,8 @@ fn take_slot() -> Option<usize> {
     Some(slot)
 }
 
-/// Makes our handler the first to get SIGBUS; frameworks install handlers of their own when they are loaded.
+/// Installs our handler of SIGBUS, unless it is the present one. This is done for each map, because
+/// frameworks install handlers of their own when they are loaded.
 fn take_over() -> io::Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
-/// Why a cache does not read or write at present.
+/// The reason why a cache does not read or write at present.
 ///
 /// ```no_run
 /// let cache = forebay::DiskCache::open("/nvme/forebay", 500_000_000_000)?;
@@ -29,19 +29,19 @@ pub struct Off {
     pub seconds: f64,
 }
 
-/// One half of the cache, which can be off while the other works.
+/// Reading or writing of the cache; one of them can be switched off while the other works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Half {
     Read,
     Write,
 }
 
-/// Says whether to use the disk.
+/// Says whether a caller may use the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     On,
     Off,
-    /// The disk was off, and this caller tries whether it works again.
+    /// The disk failed before, and this caller has to try whether it works again.
     Retry,
 }
 

@@ -1,4 +1,5 @@
-//! The entries that this process has opened: their maps, and the files that were verified.
+//! Remembers the entries that this process has opened, with their memory maps, and the files that it has
+//! verified.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -64,14 +65,16 @@ impl Index {
         let (slot, is_first) = (slot.clone(), *used != epoch);
         *used = epoch;
         if slot.seal.as_ref().is_some_and(|seal| !seal.is_intact()) {
-            // The file was changed or removed. A map that is kept any longer would keep the disk full.
+            // The file was changed or removed. Its map is dropped, because it would keep the disk space in
+            // use.
             state.forget(name);
             return None;
         }
         Some((slot, is_first))
     }
 
-    /// The body of an entry whose file was verified and has not changed since.
+    /// The lengths of an entry's parts, if its file was verified before and has had the metadata `stamp`
+    /// since.
     pub(super) fn verified(&self, name: Name, stamp: &Stamp) -> Option<Body> {
         let state = self.state();
         let (found_right, body) = state.verified.get(&name)?;

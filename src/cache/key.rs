@@ -5,7 +5,7 @@ use std::fmt;
 use forebay_arrow::datatypes::Schema;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The name of the rows of one row group, as a selection of columns delivers them.
+/// Identifies the rows of one row group, with the columns and types in which they are delivered.
 ///
 /// Two keys are equal only if the file, its size, its version, the row group and the columns are. A file that
 /// was rewritten has another key, and so have columns that are delivered as other types; the rows under the
@@ -26,7 +26,7 @@ impl Key {
     /// names, types and nullability count, the schema's own metadata does not.
     pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
         use fmt::Write;
-        // The Debug format quotes and escapes, so a name cannot pass for the next line.
+        // The Debug format quotes and escapes, so a name with a line break cannot imitate the next line.
         let mut text = format!(
             "file {file:?}\nbytes {bytes}\nversion {version:?}\nrow group {row_group}\nrows {rows:?}\ncolumns\n"
         );

@@ -1,9 +1,9 @@
-//! Notes when an entry was used last, as the time of modification of an empty file beside it, which all
-//! processes share.
+//! Records when an entry was used last, for all processes, as the time of modification of an empty file
+//! beside the entry.
 //!
-//! The times of the entry's own file cannot serve: the kernel notes the setting of a time as a change, which
-//! would hide changes by other programs. A folder or a link in the place of the empty file has a time of
-//! modification too, which serves as well.
+//! The times of the entry's own file cannot be used: the kernel records the setting of a time as a change of
+//! the file, which would hide changes by other programs. If a folder or a link is in the place of the empty
+//! file, its time of modification is used in the same way.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use rustix::io::Errno;

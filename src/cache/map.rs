@@ -26,7 +26,7 @@ pub(super) fn read(file: &File, length: usize) -> io::Result<Buffer> {
     Ok(bytes.into())
 }
 
-/// A map that is shared by its buffers and its entry.
+/// A memory map that an entry and the Arrow buffers over it share.
 struct SharedMap(Arc<Guarded>);
 
 impl AsRef<[u8]> for SharedMap {

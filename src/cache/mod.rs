@@ -25,8 +25,8 @@
 //! | [`seal`] | whether an entry is still the one that was verified |
 //! | [`last_use`] | when an entry was used last |
 //! | [`note`] | what was measured for a data set |
-//! | [`map`] | an entry's bytes in place |
-//! | [`guard`] | the one file with foreign functions, for pages that vanish |
+//! | [`map`] | the bytes of an entry, mapped or read into memory |
+//! | [`guard`] | handles mapped pages that vanish; the only file that calls functions of C |
 //!
 //! Invariants:
 //!
@@ -134,7 +134,7 @@ pub enum Claim {
     Alone,
 }
 
-/// How the rows of an entry are read.
+/// The two ways of reading the rows of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     /// From the mapped file, if the folder allows mapping.
@@ -143,8 +143,8 @@ enum Access {
     Copied,
 }
 
-/// The right to put one entry. Others wait for the entry; when the guard is dropped without putting it, the
-/// next one fetches.
+/// The right to put one entry into the cache. Other threads and processes wait for the entry; if the guard is
+/// dropped without putting it, one of them gets the right.
 pub struct Guard {
     cache: DiskCache,
     key: Key,
@@ -226,8 +226,8 @@ impl DiskCache {
         file_rate(&folder.entry(largest.name))
     }
 
-    /// The speed of the disk before it has entries, in bytes per second: that of a file without a name, which
-    /// is written and read. `None` if the file system has no direct reads.
+    /// The speed of reading from the disk before it has entries, in bytes per second, measured with an
+    /// unnamed file that is written and read. `None` if the file system has no direct reads.
     pub(crate) fn empty_disk_rate(&self) -> Option<f64> {
         disk::rate_of_new(self.folder()).ok()
     }
@@ -278,8 +278,8 @@ impl DiskCache {
         self.look_up(key, Access::Copied)
     }
 
-    /// The rows of `key`, like [`get_copy`](Self::get_copy), after a lookup of the same rows in another form
-    /// was a counted miss. Only a hit is counted.
+    /// The rows of `key`, like [`get_copy`](Self::get_copy). Use it after a lookup of the same rows in
+    /// another form was counted as a miss: only a hit is counted here.
     pub(crate) fn get_copy_instead(&self, key: &Key) -> Option<Entry> {
         let found = self.find(key, Access::Copied)?;
         count(&self.0.counters.hits);
@@ -306,9 +306,9 @@ impl DiskCache {
         }
     }
 
-    /// Looks `key` up. If it is missing, one thread of one process gets to fetch it. The others wait for the
-    /// rows, for `patience` at most ([`CLAIM_PATIENCE`] is a good value), and then fetch without the cache. A
-    /// process that dies while it fetches holds up no other.
+    /// Looks `key` up. If there is no entry, one thread of one process may fetch the rows. The others wait
+    /// for them, for `patience` at most ([`CLAIM_PATIENCE`] is a good value), and then fetch them without the
+    /// cache. If a process dies while it fetches, the others do not wait for it.
     pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
         let claim = self.settle(key, patience);
         let found = matches!(claim, Claim::Ready(_));
@@ -416,12 +416,12 @@ impl DiskCache {
         };
         let file = match file {
             Ok(file) => file,
-            // A file in the place of the subfolder means that there is no entry, too.
+            // If a file is in the place of the subfolder, there is no entry either.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
-            // Only the file is in the way, not a folder above it: in a folder that cannot be read, the
-            // metadata could not be read either.
+            // The fault is in the entry's own file: if it were in a folder above it, the file's metadata
+            // could not be read either.
             Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
                 return self.damaged(path);
             }
@@ -443,7 +443,7 @@ impl DiskCache {
             // The file is shorter than it was a moment ago.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(path),
             Err(error) => {
-                // The disk has a bad place there, which must not be read again.
+                // The disk cannot read this file, so the file is removed and not read again.
                 self.damaged(path)?;
                 Err(error)
             }
@@ -476,7 +476,7 @@ impl DiskCache {
         let pieces = [map::read(file, head)?, stream.slice(head)];
         let Some(batch) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
         let seal = Seal::new(path.to_owned(), before, map);
-        // The file was changed, or sealed again by another process.
+        // The file was changed meanwhile, or another process has set its time of modification again.
         if !seal.is_intact() {
             return load_copied(key, file);
         }
@@ -492,14 +492,14 @@ impl DiskCache {
                 count(&self.0.counters.damaged);
                 let _ = self.0.space.remove(path, found.len());
             }
-            // The ledger does not count an item that is not a file.
+            // An item that is not a file is removed without the ledger, which counts only files.
             Ok(_) if folder::clear(path).is_ok_and(|stays| !stays) => count(&self.0.counters.damaged),
             _ => {}
         }
         Ok(None)
     }
 
-    /// Whether an entry should be prepared at all. Counts the refusal if not.
+    /// Whether an entry can be written at present. If not, counts the reason.
     fn may_write(&self) -> bool {
         let counters = &self.0.counters;
         let on = match self.0.health.mode(Half::Write) {
@@ -645,8 +645,8 @@ impl Guard {
         self.put_while(rows, &|| true)
     }
 
-    /// Keeps the fetched rows, like [`put`](Self::put), as long as `goes_on` returns true. It is called about
-    /// every megabyte.
+    /// Keeps the fetched rows, like [`put`](Self::put), but stops if `goes_on` returns false. `goes_on` is
+    /// called before each megabyte.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
         self.cache.write(self.writer, &self.key, rows, goes_on)
     }

@@ -6,11 +6,12 @@ use std::io::{self, Read, Write};
 use super::folder;
 use super::{DiskCache, Key};
 
-/// The most bytes that are read of a note; a longer one is as good as none.
+/// The largest number of bytes that are read of a note.
 const MAX_NOTE_BYTES: u64 = 4096;
 
 impl DiskCache {
-    /// The note under `key`, as `parse` reads it; `None` if there is none that it can read.
+    /// Returns the note under `key`, parsed by `parse`; `None` if there is no note, or if it cannot be
+    /// parsed.
     pub(crate) fn note<T>(&self, key: &Key, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let mut text = String::new();
         let file = folder::open(&self.0.space.folder.note(key.name())).ok()?;
@@ -18,8 +19,8 @@ impl DiskCache {
         parse(&text)
     }
 
-    /// Writes a note under `key`, and returns the one that holds from now on: an earlier one, if another
-    /// process was first and `parse` can read it. A note that cannot be written is lost.
+    /// Writes a note under `key`, and returns it. If another process has written a note before that `parse`
+    /// can read, keeps and returns that note. Failing to write the note is not an error.
     pub(crate) fn keep_note<T>(&self, key: &Key, text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         if let Err(error) = self.write_note(key, text, false)
             && error.kind() == io::ErrorKind::AlreadyExists

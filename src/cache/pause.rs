@@ -8,7 +8,7 @@ const MIN_NAP: Duration = Duration::from_micros(200);
 /// The longest nap, which is how late a waiter may notice that another process is done.
 const MAX_NAP: Duration = Duration::from_millis(10);
 
-/// Where threads of this process nap; the thread that releases a lock wakes them.
+/// Lets threads of this process nap while they wait for a lock; the thread that releases the lock wakes them.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     lock: Mutex<()>,
@@ -25,7 +25,7 @@ impl Pause {
     }
 }
 
-/// Naps that double in length up to [`MAX_NAP`].
+/// The naps of one thread that waits; each nap is twice as long as the one before, up to [`MAX_NAP`].
 pub(super) struct Naps<'a> {
     pause: &'a Pause,
     next: Duration,

@@ -1,7 +1,7 @@
 //! Detects changes of an entry by the metadata of its file.
 //!
-//! An entry is written once, sealed and published; after that, the cache only unlinks it. So two times of its
-//! file stay as they are:
+//! An entry is written once, sealed (its time of modification is set to a constant) and published. After
+//! that, the cache only unlinks it, so two times of its file stay as they are:
 //!
 //! | time | is | until |
 //! |---|---|---|
@@ -63,7 +63,7 @@ impl Stamp {
 
 /// Whether a program may be writing to the file now.
 pub(super) fn may_be_written(found: &Metadata) -> bool {
-    // A time in the future was set by somebody, and says nothing about a write.
+    // A time in the future was set by some program, and does not show that the file is being written.
     let age = found.modified().map(|modified| SystemTime::now().duration_since(modified));
     age.is_ok_and(|age| age.is_ok_and(|age| age < UNTRUSTED_TIME))
 }

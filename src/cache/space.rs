@@ -27,8 +27,7 @@ use super::ledger::{Ledger, Total};
 use super::pause::Pause;
 use super::points::{self, Point};
 
-/// The part of the disk that is left free, as a divisor of its size, if that is more than
-/// [`MIN_FREE_DISK_BYTES`].
+/// The size of the disk divided by this number is left free, if that is more than [`MIN_FREE_DISK_BYTES`].
 const FREE_DISK_DIVISOR: u64 = 10;
 /// The bytes of the disk that are left free at least.
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
@@ -140,8 +139,9 @@ impl Space {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }
 
-    /// Counts the folder again, so that bytes which killed processes reserved and did not write leave the
-    /// ledger. If no loader has the cache open, entries are evicted until it is within the limit.
+    /// Counts the files in the folder again to correct the ledger, because killed processes may have reserved
+    /// bytes that they did not write. If no loader has the cache open, entries are evicted until the rest is
+    /// within the limit.
     pub(super) fn recount(&self) {
         if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
             let previous = self.folder.is_unused().then(SystemTime::now);
@@ -150,7 +150,8 @@ impl Space {
         }
     }
 
-    /// Reserves `bytes` for a partial file, which `grow` then makes that long. Evicts entries if necessary.
+    /// Reserves `bytes` for a partial file, and calls `grow` to make the file that long. Evicts entries if
+    /// necessary.
     pub(super) fn reserve(&self, bytes: u64, grow: impl FnOnce() -> io::Result<()>) -> Result<(), Declined> {
         if footprint(bytes) > self.limit {
             return Err(Declined::TooLarge);

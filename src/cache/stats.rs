@@ -32,7 +32,7 @@ pub(super) struct Counters {
     pub(super) reading: AtomicU64,
     /// Nanoseconds of writing entries.
     pub(super) writing: AtomicU64,
-    /// The counts that are already in the ledger.
+    /// The counts that were already added to the ledger, the file with the sums of all processes.
     noted: Mutex<PastStats>,
 }
 
@@ -179,7 +179,7 @@ pub struct DeclinedStats {
     pub unwritable: u64,
     /// Something that is not an entry, such as a folder, has the entry's name.
     pub blocked: u64,
-    /// The disk was too slow for the epoch, or for its memory.
+    /// The disk was too slow to write the rows before the epoch ended or their memory was needed.
     pub behind: u64,
     /// The disk failed, or had failed shortly before.
     pub faults: u64,

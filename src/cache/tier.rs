@@ -1,4 +1,4 @@
-//! The tiers of the row cache, by name.
+//! [`Tier`]: the form in which the row cache keeps images and other cells that are decoded.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,24 +20,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// Stored cells, until measurements show that another form is worth its disk space. Rows of local files
-    /// that are not slower without the cache are not kept. The default.
+    /// Stored cells at first, and another form once measurements show that it is worth its disk space. Rows
+    /// of local files are not kept if reading them again is not slower. The default.
     #[default]
     Auto,
-    /// Stored cells, which serve every size and augmentation.
+    /// Cells as they are stored, which serve every image size and augmentation.
     Rows,
-    /// JPEGs of the largest size that is needed, which are smaller and faster to decode if the images are
-    /// larger than that.
+    /// JPEGs of the largest size that the loader needs. They are smaller and faster to decode than stored
+    /// images that are larger than that.
     Resized,
-    /// The coefficients of JPEGs, without loss. They are a quarter to a half larger, serve every size and
-    /// augmentation, and are decoded without reading Huffman codes. Other images are kept as they are stored.
+    /// The coefficients of JPEGs (their content before the lossless Huffman coding). They take a quarter to a
+    /// half more space than the JPEGs, serve every size and augmentation, and are decoded without reading
+    /// Huffman codes. Other images are kept as they are stored.
     Coefficients,
-    /// Pixels up to the first random step, which are several times larger and are not decoded again.
+    /// Pixels as they are before the first random step, such as a random crop. They are several times larger
+    /// than stored images, and are not decoded again.
     Pixels,
 }
 
 impl Tier {
-    /// Every tier with its name in Rust, in Python, in the program and in saved positions.
+    /// Every tier with its name in Rust, in Python, on the command line and in saved loader options.
     pub const NAMES: [(Tier, &str); 5] = [
         (Tier::Auto, "auto"),
         (Tier::Rows, "rows"),
@@ -51,7 +53,7 @@ impl Tier {
         Self::NAMES.iter().find(|(tier, _)| *tier == self).map_or("", |(_, name)| name)
     }
 
-    /// Finds the one of `tiers` that has the name `text`.
+    /// Finds the tier among `tiers` that has the name `text`.
     ///
     /// # Errors
     /// `Invalid` for any other text.

@@ -73,11 +73,11 @@ impl DiskCache {
         }
     }
 
-    /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are
-    /// kept.
+    /// Removes all entries. Rows that the cache has returned before stay readable, and entries that are being
+    /// written now are kept.
     ///
     /// # Errors
-    /// An entry cannot be removed; the entries after it stay.
+    /// An entry cannot be removed. The entries after it are then kept.
     pub fn clear(&self) -> Result<Cleared> {
         self.0.index.clear();
         let space = &self.0.space;
@@ -100,7 +100,8 @@ impl DiskCache {
         Ok(cleared)
     }
 
-    /// Removes the unfinished files of dead processes, and notes of the last use of removed entries.
+    /// Removes the unfinished files of processes that have ended, and the last-use notes of entries that were
+    /// removed.
     pub(super) fn remove_orphans(&self) {
         if let Ok(scan) = self.0.space.folder.scan() {
             writer::remove_orphans(&self.0.space, &scan);

@@ -1,8 +1,8 @@
 //! The writer of an entry: the one thread of one process that fetches the rows of the entry and writes them.
 //!
-//! The file `….part` is both the temporary file and the lock. The lock ends with its owner, however that
-//! ends; a file without a lock is an orphan, and the process that finds it removes it. An orphan is never
-//! taken over: its finder creates a new file, so that no file is ever written by two processes.
+//! The file `….part` is both the temporary file and the lock. The system releases the lock when its process
+//! ends, even if it is killed. A file without a lock is an orphan, and the next process that finds it removes
+//! it and creates a new file. No process continues an orphan, so no file is ever written by two processes.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind as Io};
@@ -18,17 +18,19 @@ use super::points::{self, Point};
 use super::seal;
 use super::space::{Declined, Space};
 
-/// How often another process may interfere before the entry counts as being written by others.
+/// How many times [`Writer::begin`] tries again because another process created or removed the file
+/// meanwhile. After that, the entry counts as being written by others.
 const ATTEMPTS: usize = 8;
 
-/// The writer of one entry. Dropping it removes the partial file, then the lock.
+/// The writer of one entry. Dropping it removes the partial file (unless it was published), then releases the
+/// lock.
 pub(super) struct Writer {
     space: Arc<Space>,
     name: Name,
     pub(super) file: File,
-    /// The path of the partial file; `None` once it became an entry.
+    /// The path of the partial file; `None` after it was renamed to an entry.
     path: Option<PathBuf>,
-    /// The length of the partial file that the ledger counts; `None` before it is reserved.
+    /// The bytes that the ledger counts for the partial file; `None` before they are reserved.
     reserved: Option<u64>,
 }
 
@@ -64,7 +66,7 @@ impl Writer {
         Err(Declined::Busy)
     }
 
-    /// Gives the file its length, which the ledger already counts.
+    /// Extends the file to `bytes`, which the ledger counts already.
     pub(super) fn grow(&mut self, bytes: u64) -> io::Result<()> {
         self.reserved = Some(bytes);
         self.file.set_len(bytes)?;
@@ -72,12 +74,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Turns the partial file into an entry, and notes that it is used now.
+    /// Turns the partial file into an entry, and marks the entry as used now.
     pub(super) fn publish(mut self) -> Result<(), Declined> {
         points::pass(Point::Written);
         seal::seal(&self.file)?;
         if let Some(path) = &self.path {
-            // This happens under the lock of the ledger, so that no count misses the entry or sees it twice.
+            // Other processes count entries under the same lock, so they neither miss this entry nor count it
+            // twice.
             let _ledger = Ledger::lock(&self.space.folder, &self.space.pause)?;
             let entry = self.space.folder.entry(self.name);
             match fs::rename(path, &entry) {
@@ -110,7 +113,7 @@ impl Drop for Writer {
 enum Lock {
     Ours,
     Theirs,
-    /// The file is no longer at its path.
+    /// Another process removed or replaced the file at the path after this process opened it.
     Gone,
 }
 
@@ -129,12 +132,14 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Removes a half-written file. Returns `false` if the file is locked and so stays.
+/// Removes a partial file that no process is writing. Returns `false`, and leaves the file, if another
+/// process has locked it.
 fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == Io::NotFound => return Ok(true),
-        // A file that cannot be read counts as foreign to the cache.
+        // An item that cannot be opened is not a partial file that the cache made, so no process has locked
+        // it.
         Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
             return fs::remove_file(path).map(|()| true);
         }
@@ -153,7 +158,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes all half-written files whose owners are gone, and notes of the last use of removed entries.
+/// Removes all partial files that no process is writing, and the last-use notes of entries that were removed.
 pub(super) fn remove_orphans(space: &Space, scan: &FolderScan) {
     for name in &scan.left_behind {
         let note = space.folder.last_use(*name);

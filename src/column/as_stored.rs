@@ -1,5 +1,5 @@
-//! Columns that are delivered as they are stored, although a schema beside the files says how their cells are
-//! decoded.
+//! [`AsStored`]: the option that delivers a column as it is stored, although a schema beside the files (such
+//! as that of Petastorm) says how its cells are decoded.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -20,7 +20,8 @@ use super::ColumnOption;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsStored;
 
-/// The option does not deliver the column: it only keeps a schema from decoding it.
+/// Another option may still say how the column is delivered: this option only keeps a schema from decoding
+/// it.
 impl ColumnOption for AsStored {
     fn keyword(_: &'static str) -> &'static str {
         "decode"

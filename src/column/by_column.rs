@@ -1,4 +1,5 @@
-//! Serializes the options of all columns: each option once, with its value for each column.
+//! Serializes the options of all columns by option: each option is written once, with its value for each
+//! column.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use super::{ColumnSpec, EachOption, Setting};
 /// The options of columns, by the names of the columns.
 type Columns = BTreeMap<String, ColumnSpec>;
 
-/// Writes each option that a column has, with the names of its columns and their values.
+/// Writes each option that at least one column has, as a map from the names of these columns to their values.
 pub(crate) fn serialize<S: Serializer>(columns: &Columns, serializer: S) -> Result<S::Ok, S::Error> {
     let mut written = WrittenOption { columns, to: serializer.serialize_map(None)? };
     ColumnSpec::each(&mut written)?;
@@ -73,7 +74,7 @@ impl<'de> Visitor<'de> for Options {
     }
 }
 
-/// Reads the values of an option, after the name of its field was read.
+/// Finds the option with the name `field`, and reads its values for all columns.
 struct Read<'a, 'de, A> {
     field: &'a str,
     from: &'a mut A,
@@ -97,7 +98,7 @@ impl<'de, A: MapAccess<'de>> EachOption for Read<'_, 'de, A> {
     }
 }
 
-/// Reads the values of one option, by column; an error names the column.
+/// Reads the values of one option, by column. Each error names its column.
 struct Values<V> {
     field: &'static str,
     value: PhantomData<V>,

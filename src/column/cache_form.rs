@@ -1,4 +1,4 @@
-//! The forms in which the row cache may keep the rows of a selection of columns.
+//! [`CacheForm`]: a form in which the row cache may keep rows, such as pixels in place of the stored images.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::cell::Cells;
 use super::{Codec, Cost, KeptForm};
 use crate::cache::Tier;
 
-/// One way to keep a selection of columns in the row cache: columns that have a form of this tier are kept in
-/// it, and the others as they are stored.
+/// A form in which the row cache may keep the selected columns. Columns that support the tier (such as
+/// pixels) are kept in it, and the other columns as they are stored.
 #[derive(Debug)]
 pub(crate) struct CacheForm {
     tier: Tier,
@@ -23,7 +23,8 @@ pub(crate) struct CacheForm {
 }
 
 impl CacheForm {
-    /// The forms that the columns allow, best first. `stored` is the schema of row groups.
+    /// All forms that the codecs of the columns support, best first. `stored` is the schema of the stored
+    /// columns.
     pub(crate) fn all(codecs: &[Codec], stored: &Schema) -> Vec<Arc<CacheForm>> {
         let mut tiers: Vec<CacheForm> = Vec::new();
         for (column, (codec, field)) in codecs.iter().zip(stored.fields()).enumerate() {
@@ -41,7 +42,7 @@ impl CacheForm {
         tiers.into_iter().map(Arc::new).collect()
     }
 
-    /// The tier that users select by name.
+    /// The tier by whose name users select the form.
     pub(crate) fn tier(&self) -> Tier {
         self.tier
     }
@@ -56,8 +57,8 @@ impl CacheForm {
         self.columns.len()
     }
 
-    /// The average cost of a row over all columns in this form, measured on the cells of about `samples`
-    /// rows; `None` if all cells of a column are null or bad.
+    /// The average cost of a row in this form, measured on about `samples` rows: bytes are added up over the
+    /// columns, and the work of decoding is averaged. `None` if all cells of a column are null or bad.
     pub(crate) fn cost(&self, rows: &RecordBatch, samples: usize) -> Option<Cost> {
         let mut all = Cost::default();
         let step = (rows.num_rows() / samples).max(1);
@@ -73,11 +74,10 @@ impl CacheForm {
         Some(all)
     }
 
-    /// Converts the cells of `rows` to this form. A cell that cannot be decoded stays as it is, and is
-    /// refused when it is used.
+    /// Converts the cells of `rows` to this form. A cell that cannot be decoded is kept as it is stored, and
+    /// becomes a bad row when it is delivered.
     ///
-    /// Returns `None` if the cells would take more than `most` bytes, as the first cell suggests or their sum
-    /// shows.
+    /// Returns `None` if the cells take more than `most` bytes, or if the first cell suggests that they will.
     pub(crate) fn make(
         &self,
         rows: &RecordBatch,
@@ -115,7 +115,8 @@ impl CacheForm {
     }
 }
 
-/// Replaces the bytes of a column, which are the field `bytes` in a `struct<bytes, path>`.
+/// Replaces the bytes of a column. In a `struct<bytes, path>` these are the field `bytes`; the other fields
+/// are kept.
 fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
     let Some(fields) = stored.as_struct_opt() else { return Ok(bytes) };
     let (types, mut children, nulls) = fields.clone().into_parts();

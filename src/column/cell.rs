@@ -1,4 +1,4 @@
-//! The cells that codecs decode: the bytes of each row.
+//! Access to the cells that codecs decode, such as the bytes of an image in each row.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) enum Cells<'a> {
     Lists { nulls: Option<&'a NullBuffer>, ends: Ends<'a>, bytes: &'a UInt8Array },
 }
 
-/// The ends of the lists of a column among its values.
+/// The places where the list of each row begins and ends among the values of all rows.
 pub(crate) enum Ends<'a> {
     Short(&'a [i32]),
     Long(&'a [i64]),
@@ -81,7 +81,7 @@ impl<'a> Cells<'a> {
     /// The bytes of one row; `None` for a null.
     ///
     /// # Errors
-    /// A list of bytes is a bad row if one of them is null.
+    /// `BadRow` for a list of bytes with a null in it.
     pub(crate) fn get(&self, row: usize) -> Result<Option<&'a [u8]>> {
         if self.is_null(row) {
             return Ok(None);
@@ -121,7 +121,8 @@ impl<'a> Cells<'a> {
 pub(crate) struct RowCells<'a> {
     rows: &'a RecordBatch,
     row: usize,
-    /// Whether other processes may change the bytes of the cells, because the rows are mapped.
+    /// Whether other processes may change the bytes of the cells, because they are mapped from a file of the
+    /// cache.
     is_mapped: bool,
 }
 
@@ -130,8 +131,8 @@ impl<'a> RowCells<'a> {
         RowCells { rows, row, is_mapped }
     }
 
-    /// The cell of a column; `None` for a null, or for a column that is not stored. `copy` is the memory for
-    /// a copy of bytes that may change.
+    /// The cell of a column; `None` for a null, or for a column that is not stored. If other processes may
+    /// change its bytes, `copy` is the memory for a copy of them.
     ///
     /// # Errors
     /// The errors of [`Cells::get`].
@@ -146,8 +147,8 @@ impl<'a> RowCells<'a> {
         Some((self.rows.columns().get(column)?, self.row as u32))
     }
 
-    /// The bytes of a cell without a copy, although other processes may change them. They must not be
-    /// decoded. `None` for a null.
+    /// The bytes of a cell without a copy; `None` for a null. They must not be decoded, since other processes
+    /// may change them.
     pub(crate) fn peek(self, column: usize) -> Result<Option<&'a [u8]>> {
         let Some(stored) = self.rows.columns().get(column) else { return Ok(None) };
         Cells::new(stored.as_ref())?.get(self.row)
@@ -159,8 +160,8 @@ impl<'a> RowCells<'a> {
         Ok(Cells::new(stored.as_ref())?.is_null(self.row))
     }
 
-    /// The path of a cell whose bytes are null: writers of `struct<bytes, path>` may leave the bytes in a
-    /// file at this path.
+    /// The path that a cell has in place of bytes. Writers of `struct<bytes, path>` may store only the path
+    /// of a file, and null as its bytes.
     pub(crate) fn path(self, column: usize) -> Option<&'a str> {
         path(self.rows.columns().get(column)?.as_ref(), self.row)
     }
@@ -203,20 +204,21 @@ impl<'a> RowCells<'a> {
 /// The cells of the list in one row.
 pub(crate) struct ListCells<'a> {
     cells: Cells<'a>,
-    /// The items of all lists.
+    /// The values of the lists of all rows.
     items: &'a dyn Array,
     range: Range<usize>,
-    /// Whether other processes may change the bytes of the cells, because the rows are mapped.
+    /// Whether other processes may change the bytes of the cells, because they are mapped from a file of the
+    /// cache.
     is_mapped: bool,
 }
 
 impl ListCells<'_> {
-    /// The number of cells.
     pub(crate) fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// A cell of the list; `None` for a null. `copy` is the memory for a copy of bytes that may change.
+    /// A cell of the list; `None` for a null. If other processes may change its bytes, `copy` is the memory
+    /// for a copy of them.
     ///
     /// # Errors
     /// The errors of [`Cells::get`].
@@ -225,7 +227,7 @@ impl ListCells<'_> {
         Ok(bytes.map(|bytes| Cell::new(bytes, self.is_mapped.then_some(copy))))
     }
 
-    /// The path of a cell whose bytes are null.
+    /// The path that a cell of the list has in place of bytes.
     pub(crate) fn path(&self, at: usize) -> Option<&str> {
         path(self.items, self.range.start + at)
     }
@@ -244,7 +246,7 @@ fn path(stored: &dyn Array, row: usize) -> Option<&str> {
     is_there.then(|| paths.value(row)).filter(|path| !path.is_empty())
 }
 
-/// The error of a null cell, which may have a path.
+/// The error for a null cell. If the cell has a path, the error says that only the path is stored.
 fn null(path: Option<&str>, noun: Noun) -> Error {
     match path {
         Some(path) => Error::new(
@@ -259,8 +261,8 @@ fn null(path: Option<&str>, noun: Noun) -> Error {
     }
 }
 
-/// Whether cells of this type hold bytes: binary values, whether or not their length is fixed, or
-/// `struct<bytes, path>`.
+/// Whether cells of this type hold bytes: binary values of any or of a fixed length, or `struct<bytes,
+/// path>`.
 pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     match data_type {
         DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
@@ -271,7 +273,8 @@ pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     }
 }
 
-/// The length of lists of bytes: `Some(None)` if it differs from list to list, and `None` for other types.
+/// The length of lists of bytes, or `Some(None)` if their lengths differ. `None` for types that are not such
+/// lists.
 pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
     let (item, length) = match data_type {
         DataType::List(item) | DataType::LargeList(item) => (item, None),
@@ -283,16 +286,18 @@ pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
 
 /// The bytes of one cell.
 ///
-/// Other processes may change the bytes of rows that are mapped from the cache, at any time. A batch with
-/// changed rows is made again, but a decoder that reads a byte twice must read the same value.
+/// Other processes may change the bytes at any time if they are mapped from a file of the cache. The loader
+/// then makes the batch again, but a decoder that reads a byte twice must get the same value: such decoders
+/// read a copy.
 pub(crate) struct Cell<'a> {
     bytes: &'a [u8],
-    /// The memory for a copy, if the bytes may change.
+    /// The memory for a copy, if other processes may change the bytes.
     copy: Option<&'a mut Vec<u8>>,
 }
 
 impl<'a> Cell<'a> {
-    /// `copy` is given if other processes may change the bytes.
+    /// Creates a cell. `copy` is the memory for a copy, and is given only if other processes may change the
+    /// bytes.
     pub(crate) fn new(bytes: &'a [u8], copy: Option<&'a mut Vec<u8>>) -> Self {
         Cell { bytes, copy }
     }

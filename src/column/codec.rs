@@ -1,4 +1,4 @@
-//! The kinds of codecs, and their interfaces.
+//! [`Codec`], which says how a stored column becomes a column of a batch, and the traits of its kinds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::{Cell, CodeValues, KeptForm, Noun, RowCells};
 use crate::batch::Selection;
 use crate::monitor::Stage;
 
-/// The number of cells that a task decodes. It is small, so that a slow cell holds up few others, but more
-/// than one, so that tiny cells share the cost of a task.
+/// The number of cells that a task of the thread pool decodes. It is small, so that a slow cell delays few
+/// others, but more than one, so that tiny cells share the cost of starting a task.
 pub(super) const CELLS_PER_TASK: usize = 8;
 
-/// The least number of bytes that a task writes if cells are little more than copied, so that small cells
-/// share the cost of a task.
+/// The least number of bytes that a task of the thread pool writes if decoding does little more than copy
+/// cells, so that small cells share the cost of starting a task.
 const BYTES_PER_TASK: usize = 32 << 10;
 
 /// The rows of a column, and the bad rows among them.
 pub(crate) type GatheredRows = (ArrayRef, Vec<BadValue>);
 
-/// The place of a bad row in its batch, and the error, to which the caller adds the place in the file.
+/// The index of a bad row in its batch, and its error, to which the caller adds the file and the row.
 pub(crate) type BadValue = (usize, Error);
 
 /// The number of cells that a task decodes if it does little more than copy them to slots of `slot` bytes.
@@ -31,30 +31,32 @@ pub(super) fn copied_per_task(slot: usize) -> usize {
     (BYTES_PER_TASK / slot).max(CELLS_PER_TASK)
 }
 
-/// How a column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a
-/// training step gets.
+/// The way in which a column is delivered. The name is Petastorm's: a codec turns a stored cell into the
+/// value that a training step gets.
 #[derive(Clone, Debug)]
 pub(crate) enum Codec {
-    /// Delivers all rows of the column at once.
+    /// Gathers all rows of a batch at once.
     Gather(Arc<dyn Gather>),
-    /// Delivers all rows at once from the stored column at this place. The delivered column is not stored
-    /// itself.
+    /// Gathers all rows of a batch at once, from another column: the stored one with this index.
     GatherOf(usize, Arc<dyn Gather>),
-    /// Gathers all rows at once, as they are stored, and then makes them follow an image.
+    /// Gathers all rows of a batch at once as they are stored, and then changes them with an image, as boxes
+    /// are cropped with it.
     Follow(Arc<dyn FollowImage>),
-    /// Makes all rows at once from the stored column at this place, which follows an image. The delivered
-    /// column is not stored itself.
+    /// Like `Follow`, for a column that is not stored itself: it is made from the stored column with this
+    /// index.
     FollowOf(usize, Arc<dyn FollowImage>),
-    /// Decodes cell by cell, into slots of a buffer from the loader's pool.
+    /// Decodes cell by cell, each into its slot of a buffer from the loader's pool.
     Cells(Arc<dyn DecodeCells>),
-    /// Writes numbers about each image of a column into slots. The delivered column is not stored itself.
+    /// Writes numbers about the image in each row, such as its crop, into slots. The column is not stored
+    /// itself.
     Numbers(Arc<dyn DrawNumbers>),
-    /// Has slots of `bytes`, which are filled when the cells of the column `first` are decoded. The delivered
-    /// column is not stored itself.
+    /// A further view of the images of a column. Its slots of `bytes` are filled when the first view, the
+    /// column with the index `first`, is decoded.
     View { first: usize, bytes: usize },
-    /// Writes the values of several stored columns side by side. The delivered column is not stored itself.
+    /// Writes the values of several stored columns side by side into a matrix. The matrix is not stored
+    /// itself.
     Stack(Arc<dyn StackColumns>),
-    /// Delivers nothing: the column is in a stack.
+    /// Delivers nothing, because a `Stack` delivers the values of this column.
     Stacked,
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct Column {
     pub(crate) field: FieldRef,
 }
 
-/// Delivers all rows of a column at once.
+/// A codec that delivers all rows of a column in a batch at once.
 pub(crate) trait Gather: fmt::Debug + Send + Sync {
     /// The field of the column in a batch, made from its stored field.
     ///
@@ -73,8 +75,8 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
     /// The codec cannot read the stored type, or its settings can never work.
     fn delivered(&self, stored: &Field) -> Result<FieldRef>;
 
-    /// The selected rows of a column in `sources`, and the rows that cannot be delivered, in ascending order.
-    /// Those rows have an arbitrary value in the column.
+    /// Gathers the selected rows of a column, whose arrays are `sources`. Also returns the rows that cannot
+    /// be delivered, in ascending order; the gathered column has an arbitrary value for each of them.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 
     /// The size of a row in a batch.
@@ -82,7 +84,8 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         RowSize::default()
     }
 
-    /// The bytes of a row in a batch, computed from its cell, if the size [is by cell](RowSize::is_by_cell).
+    /// The bytes that a row takes in a batch, computed from its cell. Used if the size [is by
+    /// cell](RowSize::is_by_cell).
     fn cell_bytes(&self, cell: &[u8]) -> u64 {
         cell.len() as u64
     }
@@ -92,70 +95,69 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Whether the codec only gathers values, and changes nothing.
+    /// Whether the codec delivers the stored values unchanged.
     fn is_plain(&self) -> bool {
         false
     }
 
-    /// Whether the codec can deliver null rows itself, beside a mask that marks them.
+    /// Whether the codec can deliver null rows that a mask in another column marks.
     fn takes_mask(&self) -> bool {
         false
     }
 
-    /// A column of a whole row group, converted in advance if that saves work for each batch.
+    /// Converts a column of a whole row group in advance, if that saves work for each batch.
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         Ok(column)
     }
 
-    /// The form in which row groups hold the column instead of the stored one, if that saves work for each
+    /// The conversion of a column that is done once for each row group in memory, if that saves work for each
     /// batch.
     fn held(&self) -> Option<&dyn Held> {
         None
     }
 
-    /// The number of values so far that were delivered as the code for unknown values.
+    /// The number of unknown values so far, which were delivered with the code for such values.
     fn unknown_values(&self) -> u64 {
         0
     }
 }
 
-/// A column that row groups hold in another form than the stored one: its values are made once, and batches
-/// are gathered from them.
+/// Converts the values of a column once for each row group in memory; batches are then gathered from the
+/// converted values.
 pub(crate) trait Held {
-    /// The type of the values that row groups hold.
+    /// The type of the converted values.
     fn data_type(&self) -> &DataType;
 
-    /// Whether the type of the held values is never the stored type, so that some row groups may hold these
-    /// values and others the stored ones.
+    /// Whether the converted type always differs from the stored type. Some row groups may then hold
+    /// converted values and others stored ones.
     fn is_told_apart(&self) -> bool;
 
-    /// The codes of the values, if the column can be read as codes instead of the stored values.
+    /// The function from stored values to codes; `None` if the column cannot be read as codes.
     fn codes(&self) -> Option<Arc<dyn CodeValues>>;
 
-    /// Makes the values of a column of a whole row group: one for each row, and null where the stored one is
+    /// Converts a column of a whole row group: one value for each row, and null where the stored value is
     /// null. A column that was read as codes is used as it is.
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef>;
 
-    /// Does what [`Gather::gather`] does, for columns that [`hold`](Self::hold) made, and also for stored
-    /// columns if the two are [told apart](Self::is_told_apart). A source whose rows were lost has nulls of
-    /// the stored type.
+    /// Does what [`Gather::gather`] does, for columns that [`hold`](Self::hold) converted, and also for
+    /// stored columns if the two types are [told apart](Self::is_told_apart). For a row group that could not
+    /// be read, the source has nulls of the stored type.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows>;
 }
 
-/// The size of a gathered column's row in a batch.
+/// The bytes that one row of a gathered column takes in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowSize {
     /// The bytes of a row, if they do not depend on the stored values.
     pub(crate) bytes: Option<u64>,
     /// The most bytes of a delivered value, as a multiple of the bytes of the stored one.
     pub(crate) growth: usize,
-    /// Whether a batch holds values that are not stored, as those of sparse vectors. The loader then computes
-    /// the bytes of every row, even if all delivered rows have one size.
+    /// Whether a batch holds values that are not stored, such as the zeros of sparse vectors. The loader then
+    /// computes the bytes of every row, even if all delivered rows have one size.
     pub(crate) is_expanded: bool,
     /// Whether each row takes as many bytes as the longest row of its batch.
     pub(crate) is_to_longest: bool,
-    /// The most bytes that a row takes beyond those of the stored value, because the length of rows is
-    /// rounded up.
+    /// The most bytes that a row takes beyond those of its stored value, because its length is rounded up.
     pub(crate) added: u64,
     /// Whether the content of a cell determines the bytes of its row.
     pub(crate) is_by_cell: bool,
@@ -174,7 +176,7 @@ impl Default for RowSize {
     }
 }
 
-/// Delivers a column whose values change together with an image, as boxes do.
+/// A codec for a column whose values change together with an image, such as boxes when it is cropped.
 pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
     /// The field of the column in a batch, made from its stored field.
     ///
@@ -188,7 +190,7 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
     /// Whether null rows can be delivered beside a mask that marks them.
     fn takes_mask(&self) -> bool;
 
-    /// Makes the gathered values follow their images, and returns the bad rows.
+    /// Changes the gathered values in the way in which their images were changed, and returns the bad rows.
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows>;
 
     /// The size of a row in a batch.
@@ -196,13 +198,13 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
         RowSize::default()
     }
 
-    /// The bytes of a row of a stored column in a batch, if they follow from the number of its items.
+    /// The bytes that a row takes in a batch, if its number of stored items determines them.
     fn row_bytes(&self, stored: &dyn Array, row: usize) -> Option<u64> {
         let _ = (stored, row);
         None
     }
 
-    /// The codec of a mask with this name, which says which items of a row are not padding.
+    /// The codec of a column with this name that marks the items of a row that are not padding.
     fn mask(&self, name: &str) -> Option<Arc<dyn FollowImage>> {
         let _ = name;
         None
@@ -212,23 +214,22 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
     fn noun(&self) -> Noun;
 }
 
-/// The rows of a batch, for codecs that need more than their own column.
+/// The rows of a batch, for codecs that also need other columns than their own.
 pub(crate) trait FollowedRows {
-    /// The number of rows.
     fn count(&self) -> usize;
 
     /// The cells of a row, and the key that seeds the column's random draws for it. `None` for a row that
     /// could not be read and is bad already.
     fn cells(&self, row: usize) -> Option<(RowCells<'_>, RowKey)>;
 
-    /// Another stored column of the same rows, gathered as it is.
+    /// Gathers another stored column of the same rows, unchanged.
     fn gather(&self, column: usize) -> Result<ArrayRef>;
 
     /// The memory for decoding.
     fn workspace(&self) -> &Workspace;
 }
 
-/// Delivers the cells of a column one by one, each in a slot of its own.
+/// A codec that delivers the cells of a column one by one, each in its slot (its part of the batch's memory).
 pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     /// The field of the column in a batch, made from its stored field.
     ///
@@ -240,10 +241,10 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     fn slot(&self) -> usize;
 
     /// Decodes a cell into its slot; `row` has the other cells of its row. The slot holds bytes of an earlier
-    /// batch, so that all of it must be written. `key` seeds everything random about the row.
+    /// batch, so all of it must be written. `key` seeds all random draws of the row.
     ///
     /// # Errors
-    /// Each error makes a bad row; the caller adds the place.
+    /// Each error makes a bad row; the caller adds the file and the row to it.
     fn decode(
         &self,
         cell: Cell<'_>,
@@ -278,14 +279,14 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         self.decode_null(row, slot)
     }
 
-    /// Fills the slot of a null row with the value that stands for nulls; false if a null is a bad row.
+    /// Fills the slot of a null row with the value for nulls. Returns `false` if a null is a bad row.
     ///
     /// # Errors
     /// The row's column does not hold cells.
     fn decode_null(&self, row: RowCells<'_>, slot: &mut [u8]) -> Result<bool>;
 
     /// Decodes the cell of a row into its slots, as [`decode_views`](Self::decode_views) does. The inner
-    /// result has an error of the row itself.
+    /// `Result` has the error if the row is bad.
     ///
     /// # Errors
     /// The row's column does not hold cells.
@@ -308,17 +309,16 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         })
     }
 
-    /// Whether a value is made of the cells of all rows of a window, by
-    /// [`decode_window`](Self::decode_window).
+    /// Whether one value is made from all rows of a window, with [`decode_window`](Self::decode_window).
     fn takes_window(&self) -> bool {
         false
     }
 
-    /// Decodes the cells of the rows of a window into one slot. `key` is the key of the window, and each row
-    /// comes with its own.
+    /// Decodes the cells of the rows of a window into one slot. `key` seeds the random draws of the whole
+    /// window, and each row comes with a key of its own.
     ///
     /// # Errors
-    /// An error makes a bad row. The number that comes with it is the place of that row in `rows`.
+    /// An error makes a bad row; the number beside the error is the index of this row in `rows`.
     fn decode_window(
         &self,
         column: usize,
@@ -330,14 +330,14 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         Err((0, Error::new(ErrorKind::Internal, "a value that is not made of a window")))
     }
 
-    /// Moves values that may be shorter than their slots to the front of the buffer, and returns their sizes.
-    /// Returns `None` if all values fill their slots.
+    /// Moves values that may be shorter than their slots to the front of the buffer, so that no gaps are
+    /// between them, and returns their sizes. Returns `None` if all values fill their slots.
     fn pack(&self, slots: &mut [u8]) -> Result<Option<PackedValues>> {
         let _ = slots;
         Ok(None)
     }
 
-    /// The index of the image's column that this column follows.
+    /// The index of the image column whose random draws this column repeats, if it follows another image.
     fn image(&self) -> Option<usize> {
         None
     }
@@ -347,7 +347,7 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         CELLS_PER_TASK
     }
 
-    /// The kind of content that the column has, as errors name it.
+    /// The kind of content that the column has, as error messages name it.
     fn noun(&self) -> Noun;
 
     /// Whether decoding takes memory from the [`Workspace`], for which a part of the budget is set aside.
@@ -362,16 +362,17 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     }
 }
 
-/// The sizes of values that were moved together.
+/// The sizes of the values that [`DecodeCells::pack`] moved together.
 #[derive(Debug)]
 pub(crate) enum PackedValues {
-    /// The sizes of [`images`](super::images) in their own sizes.
+    /// The size of each image, for [`images`](super::images) that are not all of one size.
     Images(Vec<Size>),
-    /// How many images each of the [`clips`](super::clips) has.
+    /// The number of images in each of the [`clips`](super::clips).
     Clips(Vec<usize>),
 }
 
-/// Delivers numbers about an image in a column of their own, each row in a slot.
+/// A codec that delivers numbers about an image, such as its crop, in a separate column, with a slot for each
+/// row.
 pub(crate) trait DrawNumbers: fmt::Debug + Send + Sync {
     /// The index of the image's column.
     fn image(&self) -> usize;
@@ -382,20 +383,19 @@ pub(crate) trait DrawNumbers: fmt::Debug + Send + Sync {
     /// Fills the slot of a row with the numbers of its image, or with 0 if the image is null.
     ///
     /// # Errors
-    /// Each error makes a bad row; the caller adds the place.
+    /// Each error makes a bad row; the caller adds the file and the row to it.
     fn draw(&self, row: RowCells<'_>, key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 
-/// Writes the values of several stored columns side by side to the rows of one matrix.
+/// A codec that writes the values of several stored columns side by side into the rows of one matrix.
 pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
-    /// The columns of the matrix, from the left to the right.
+    /// The columns of the matrix, from left to right.
     fn members(&self) -> &[StackedColumn];
 
     /// The number of bytes of a row of the matrix.
     fn row_bytes(&self) -> usize;
 
-    /// Writes the values of neighbouring columns, the first of which is number `first`, to the rows of the
-    /// matrix.
+    /// Writes neighbouring columns of the matrix. The first of them is the column with the index `first`.
     ///
     /// # Errors
     /// [`forebay_base::ErrorKind::Internal`] if the values are not those of the columns.
@@ -407,7 +407,7 @@ pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
 pub(crate) struct StackedColumn {
     /// The index of the stored column.
     pub(crate) place: usize,
-    /// Delivers the values of the column.
+    /// Gathers the values of the column.
     pub(crate) gather: Arc<dyn Gather>,
 }
 
@@ -427,7 +427,7 @@ impl Codec {
         }
     }
 
-    /// The number of bytes of a row of a column that is not stored itself, if it is known.
+    /// The number of bytes of a delivered row, if it is known. For columns that are not stored themselves.
     pub(crate) fn row_bytes(&self) -> Option<usize> {
         match self {
             Codec::Stack(stack) => Some(stack.row_bytes()),
@@ -477,12 +477,12 @@ impl Codec {
         self.as_cells().is_some_and(DecodeCells::takes_window)
     }
 
-    /// The stage for which the time of this codec counts in the statistics.
+    /// The stage of the statistics that the time of this codec is added to.
     pub(crate) fn stage(&self) -> Stage {
         if self.slot().is_some() { Stage::Decode } else { Stage::Gather }
     }
 
-    /// Whether null rows can be delivered beside a mask that marks them, if an option delivers the column.
+    /// Whether null rows of the column can be delivered if a mask in another column marks them.
     pub(crate) fn takes_mask(&self) -> bool {
         match self {
             Codec::Gather(gather) | Codec::GatherOf(_, gather) => gather.takes_mask(),
@@ -492,7 +492,8 @@ impl Codec {
         }
     }
 
-    /// Whether a value may stand for nulls: a column of boxes or points has no single value for a row.
+    /// Whether null rows can be filled with a value. Boxes and points cannot, since one value does not make a
+    /// row of them.
     pub(crate) fn takes_fill(&self) -> bool {
         !matches!(self, Codec::Follow(_) | Codec::FollowOf(..))
     }
@@ -582,8 +583,9 @@ impl Column {
     }
 }
 
-/// Delivers a column that was `made` from a stored one through `inner`, and adds the rows that were `bad`
-/// already, in order. `is_as_delivered` says whether `made` is what a codec that only gathers would deliver.
+/// Delivers the column `made`, which was computed from a stored column, with the codec `inner`. Adds the rows
+/// that were `bad` already, in order. `is_as_delivered` says whether `made` has the form in which columns
+/// without a codec are delivered.
 pub(super) fn after_making(
     made: ArrayRef,
     bad: Vec<BadValue>,
@@ -598,7 +600,7 @@ pub(super) fn after_making(
     if bad.is_empty() {
         return Ok((rows, refused));
     }
-    // A bad row has an arbitrary value, so an error of `inner` for it means nothing.
+    // A bad row has an arbitrary value in `made`, so an error of `inner` for this row means nothing.
     let is_bad = |row: &usize| bad.binary_search_by_key(row, |(bad, _)| *bad).is_ok();
     let others: Vec<BadValue> = refused.into_iter().filter(|(row, _)| !is_bad(row)).collect();
     let mut refused: Vec<BadValue> = bad.into_iter().chain(others).collect();

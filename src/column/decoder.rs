@@ -99,19 +99,20 @@ pub(crate) struct DecoderCodec {
 }
 
 impl DecoderCodec {
-    /// Fails if the decoder panics, or if the fill is not a value of its type.
+    /// Fails if the decoder panics, or if its type cannot hold the value that fills null rows.
     pub(crate) fn new(decoder: Arc<dyn Decoder>, nulls: NullOptions<'_>) -> Result<Self> {
         let (shape, data_type) = caught(|| (decoder.shape(), decoder.data_type()))
             .map_err(|panic| Error::invalid(format!("the decoder panicked: {panic}")))?;
         let null = NullSlot::new(nulls, &data_type)?;
         let width = data_type.primitive_width().unwrap_or(0);
-        // The product saturates if it overflows; the field of the column is refused later.
+        // The size of a shape that is too large saturates here. Such a shape is refused when the field is
+        // made.
         let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
         Ok(DecoderCodec { decoder, shape, data_type, slot, null })
     }
 }
 
-/// Turns an error of the user's decoder into an error of the row, to which the caller adds the place.
+/// Turns an error of the user's decoder into a `BadRow` error without file and row, which the caller adds.
 fn of_this_row(error: Error) -> Error {
     if error.kind() == ErrorKind::BadRow && *error.place() == Place::default() {
         return error;

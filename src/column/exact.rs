@@ -1,5 +1,5 @@
-//! Encoded images that must all have one size, number type and number of channels: they are never stretched,
-//! repeated or rounded.
+//! Decodes columns whose images must all have one size, number type and number of channels. No image is
+//! resized or converted; one that differs is a bad row.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use super::{Cell, Column, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
 /// The signature of a PNG.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// The offset in a PNG of the byte that says how many bits a channel has.
+/// The offset of the byte in a PNG that states the bit depth.
 const PNG_BITS: usize = 24;
 
-/// The number type of an image's channels, and their number: one or three.
+/// The number type and the number of channels of an image. Images have one or three channels, of 8 or 16
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pixels {
     pub(crate) is_grey: bool,
@@ -36,26 +37,26 @@ impl Pixels {
         if self.is_16_bit { PixelType::U16 } else { PixelType::U8 }
     }
 
-    /// The type of a channel.
+    /// The Arrow type of a channel's values.
     pub(crate) fn data_type(self) -> DataType {
         if self.is_16_bit { DataType::UInt16 } else { DataType::UInt8 }
     }
 
-    /// The settings that decode an image to this size.
+    /// The [`Image`] that decodes an image to this size.
     fn in_size(self, Size { height, width }: Size) -> Image {
         let image = Image::resize(height, width).dtype(self.dtype());
         if self.is_grey { image.grayscale() } else { image }
     }
 
-    /// The settings that decode an image in its own size.
+    /// The [`Image`] that decodes `cell` in its own size.
     ///
-    /// Fails with `BadRow` for an image of another type, or with other channels.
+    /// Fails with `BadRow` if the cell's image has another number type or other channels.
     pub(super) fn as_stored(self, cell: &[u8]) -> Result<Image> {
         self.check(cell)?;
         Ok(self.in_size(Image::as_stored(cell)?.size()))
     }
 
-    /// The size of an image; refuses one of another type, or with other channels.
+    /// Returns the size of an image, or an error if it has another number type or other channels.
     fn check(self, cell: &[u8]) -> Result<Size> {
         let header = probe(cell)?;
         let refused = |held: String, wanted: String| {
@@ -78,7 +79,7 @@ fn channels(count: usize) -> String {
     if count == 1 { "one channel".to_owned() } else { format!("{count} channels") }
 }
 
-/// Images that all have one size.
+/// The form that all images of a column must have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExactImage {
     pixels: Pixels,
@@ -90,10 +91,10 @@ impl ExactImage {
         ExactImage { pixels, size }
     }
 
-    /// The column that delivers these images.
+    /// Creates the column that delivers these images.
     ///
     /// # Errors
-    /// The fill is not a number that a pixel can have, or the size can never work.
+    /// Fails if the fill is not a number that a pixel can have, or if the size is invalid.
     pub(crate) fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Column> {
         let image = self.pixels.in_size(self.size);
         image.validate()?;
@@ -107,7 +108,7 @@ impl ExactImage {
 struct ExactCodec {
     exact: ExactImage,
     image: Image,
-    /// The value that stands for nulls; `None` if a null is a bad row.
+    /// The value that replaces nulls; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 

@@ -1,19 +1,19 @@
-//! Arrow's extension types that columns declare in the metadata of their fields.
+//! Reads and writes the Arrow extension types that columns declare in the metadata of their fields.
 
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::Result;
 use forebay_image::{PACKED_EXTENSION, PACKED_VERSION, newer_packed};
 use serde_json::{Value, json};
 
-/// The key in a field's metadata for the name of an Arrow extension type.
+/// The metadata key under which a field names its Arrow extension type.
 pub(crate) const EXTENSION_NAME: &str = "ARROW:extension:name";
-/// The key in a field's metadata for the parameters of an Arrow extension type.
+/// The metadata key under which a field has the parameters of its extension type.
 pub(crate) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 
 /// The name of a structure's child that holds the bytes of an image.
 const BYTES: &str = "bytes";
 
-/// The field metadata of a column that holds the coefficients of JPEGs.
+/// The metadata that marks a column of packed JPEGs, which are stored as DCT coefficients.
 pub(crate) fn packed_metadata() -> [(String, String); 2] {
     [
         (EXTENSION_NAME.to_owned(), PACKED_EXTENSION.to_owned()),
@@ -21,10 +21,10 @@ pub(crate) fn packed_metadata() -> [(String, String); 2] {
     ]
 }
 
-/// Whether a column declares that it holds the coefficients of JPEGs, as its values or in its child `bytes`.
+/// Whether a column or its child `bytes` declares that it contains packed JPEGs (DCT coefficients).
 ///
 /// # Errors
-/// `Unsupported` if the coefficients are of a later version.
+/// `Unsupported` if the coefficients are in a later version of the format.
 pub fn is_packed(field: &Field) -> Result<bool> {
     if let DataType::Struct(children) = field.data_type()
         && let Some((_, child)) = children.find(BYTES)

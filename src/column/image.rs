@@ -1,4 +1,4 @@
-//! Columns of encoded images or of raw pixels, delivered as pixels.
+//! Decodes columns of encoded images or of raw pixels.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{
 use crate::batch::Fill;
 use crate::cache::Tier;
 
-/// An image may follow another one, which only the loader knows. So the loader makes the column.
+/// The loader creates the column, because the image may follow the image of another column.
 impl ColumnOption for Image {
     fn takes_whole() -> bool {
         true
@@ -33,23 +33,23 @@ impl ColumnOption for Image {
     }
 
     fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
-        // The type of the number is checked when the codec is made.
+        // The number is checked against the pixel type later, when the codec is created.
         fill.number().is_some()
     }
 }
 
-/// Decodes images.
+/// The codec that decodes images.
 #[derive(Debug)]
 pub(crate) struct ImageCodec {
     image: Image,
     slot: usize,
-    /// The image that this image follows, if it does.
+    /// The image of another column that this image follows, if any.
     of: Option<Box<Followed>>,
-    /// The boxes around which images are cropped, if they are.
+    /// The boxes around which images are cropped, if they are cropped around boxes.
     around: Option<Around>,
     /// Whether another column follows the crop of this image.
     is_followed: bool,
-    /// The number that fills the slot of a null; `None` if a null is a bad row.
+    /// The number that fills the pixels of a null image; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
@@ -66,25 +66,26 @@ impl ImageCodec {
         }
     }
 
-    /// The codec for images that follow `of`, another image of their row.
+    /// Returns the codec for images that take over the crop and flips of `of`, another image of their row.
     pub(crate) fn shown_as(self, of: Option<Box<Followed>>) -> Self {
         ImageCodec { of, ..self }
     }
 
-    /// The codec for images that are cropped around the boxes of their row.
+    /// Returns the codec for images that are cropped around boxes of their row.
     pub(crate) fn around(self, around: Option<Around>) -> Self {
         ImageCodec { around, ..self }
     }
 
-    /// The codec for images that other columns follow.
+    /// Returns the codec for images whose crop other columns follow.
     pub(crate) fn followed(self) -> Self {
         ImageCodec { is_followed: true, ..self }
     }
 
-    /// The codec with these options for nulls. A null among images of their own sizes has no pixels.
+    /// Returns the codec with these options for nulls. If images keep their own sizes, a null image has no
+    /// pixels.
     ///
     /// # Errors
-    /// The fill is not a number that a pixel can have.
+    /// Fails if the fill is not a number that a pixel can have.
     pub(crate) fn with_nulls(self, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::of_pixels(nulls, self.image.pixel_type())?;
         let null = if self.image.is_ragged() { null.map(NullSlot::empty) } else { null };
@@ -155,7 +156,8 @@ impl DecodeCells for ImageCodec {
         Ok(Some(PackedValues::Images(sizes)))
     }
 
-    /// Raw pixels are little more than copied, so a task takes enough cells to be worth its cost.
+    /// Decoding raw pixels is little more than a copy, so a task takes more cells of them than of encoded
+    /// images.
     fn cells_per_task(&self) -> usize {
         if self.image.raw_pixels().is_some() { copied_per_task(self.slot) } else { CELLS_PER_TASK }
     }
@@ -168,9 +170,9 @@ impl DecodeCells for ImageCodec {
         true
     }
 
-    /// Kept images may have any length, which the type of the column must allow. Images that are kept as they
-    /// are shown have lost the stored size, which columns that follow them need, and all parts but the shown
-    /// one; coefficients keep both.
+    /// Returns the forms in which the cache may keep the cells. Resized or decoded images no longer have the
+    /// stored size and the pixels outside the crop. If columns that follow the image need these, only
+    /// coefficients are allowed, which keep both.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let is_lost = self.is_followed && !self.image.kept_with_size()
             || self.of.as_ref().is_some_and(|of| of.image.crops_by_size());
@@ -178,7 +180,7 @@ impl DecodeCells for ImageCodec {
     }
 }
 
-/// The field of a column of pixels. With a `count` each row has that many images, of one size.
+/// The field of a column of pixels. With `count`, each row has that many images, which all have one size.
 ///
 /// # Errors
 /// Fails if a row is too large.
@@ -190,7 +192,7 @@ pub(super) fn pixels_field(name: &str, image: &Image, count: Option<u32>) -> Res
     pixels_of_shape(name, image, &shape)
 }
 
-/// The field of a column of pixels in rows of this shape.
+/// The field of a column of pixels whose rows have this shape.
 ///
 /// # Errors
 /// Fails if a row is too large.
@@ -198,8 +200,8 @@ pub(super) fn pixels_of_shape(name: &str, image: &Image, shape: &[usize]) -> Res
     Ok(with_dtype(tensor_field(name, shape, item(image))?, image))
 }
 
-/// The type of a channel. Arrow has no bfloat16: its bits are delivered as 16-bit words, and the field's
-/// metadata names the type.
+/// The Arrow type of a channel's values. Arrow does not have bfloat16, so its bits are delivered as 16-bit
+/// integers, and the field's metadata names the type.
 fn item(image: &Image) -> DataType {
     match image.pixel_type() {
         PixelType::U8 => DataType::UInt8,
@@ -216,7 +218,7 @@ fn with_dtype(mut field: Field, image: &Image) -> Field {
     field
 }
 
-/// Refuses a column that does not hold the cells from which `image` is made.
+/// Returns an error if a stored column cannot contain the cells that `image` decodes.
 pub(super) fn check_stored(stored: &Field, image: &Image) -> Result<()> {
     match image.raw_pixels() {
         Some(raw) => check_raw(stored.data_type(), raw),
@@ -224,8 +226,8 @@ pub(super) fn check_stored(stored: &Field, image: &Image) -> Result<()> {
     }
 }
 
-/// The forms in which the row cache may keep the cells of a stored type for an image, best first: those that
-/// `allowed` accepts. Cells of one fixed length have none.
+/// The forms in which the row cache may keep the cells of an image column: those that `allowed` accepts, best
+/// first. Cells of a fixed-length type cannot be kept in another form.
 pub(super) fn kept_forms(
     image: &Image,
     stored: &DataType,
@@ -239,7 +241,7 @@ pub(super) fn kept_forms(
     forms.map(|form| Arc::new(KeptImage { image: image.clone(), form }) as Arc<dyn KeptForm>).collect()
 }
 
-/// Refuses a column that does not hold encoded images.
+/// Returns an error if a stored column cannot contain encoded images.
 fn check_encoded(stored: &Field) -> Result<()> {
     if !holds_bytes(stored.data_type()) {
         let error = Error::invalid(format!("holds {}, not encoded images", TypeName(stored.data_type())));
@@ -249,11 +251,11 @@ fn check_encoded(stored: &Field) -> Result<()> {
             None => error.hint("images are binary values, or struct<bytes, path>"),
         });
     }
-    // Coefficients of a later version are refused when the loader is built, and not row by row.
+    // Packed images of a later version are refused here, when the loader is built, and not row by row.
     is_packed(stored).map(drop)
 }
 
-/// Refuses a column that does not hold raw pixels, or whose cells all have a wrong length.
+/// Returns an error if a stored column cannot contain raw pixels, or if all its cells have a wrong length.
 fn check_raw(stored: &DataType, raw: Raw) -> Result<()> {
     let bytes = match stored {
         DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok(),
@@ -272,7 +274,7 @@ fn check_raw(stored: &DataType, raw: Raw) -> Result<()> {
     }
 }
 
-/// Images in a form of the row cache.
+/// An image column in one of the forms of the row cache.
 #[derive(Debug)]
 struct KeptImage {
     image: Image,

@@ -1,4 +1,4 @@
-//! Rows that are as long as the longest list of their batch.
+//! Pads lists to the length of the longest list of their batch.
 
 use std::collections::HashMap;
 use std::iter::repeat_n;
@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use super::padding::{KeptEnd, ListPlace, PadSide};
 use crate::batch::value_bytes;
 
-/// The key in a field's metadata that marks lists which all have one length in a batch.
+/// The metadata key of a field whose lists are padded to one length within each batch.
 const PADDED: &str = "forebay:padded";
 
-/// How lists are filled up to the length of the longest one. This is kept in the field's metadata, because
-/// joining batches must lengthen the rows of those whose longest list is shorter.
+/// The options for padding lists to the longest list of a batch. They are stored in the field's metadata,
+/// because joining batches must lengthen the rows of batches whose longest list is shorter.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LongestRows {
-    /// The number that fills lists up, as text, because JSON has no infinite numbers.
+    /// The number with which lists are padded, as a text, because JSON has no infinite numbers.
     value: String,
     side: PadSide,
-    /// The length of a row is a multiple of this number. Columns in which it differs are not joined.
+    /// The padded length is a multiple of this number. Columns with different multiples cannot be joined.
     multiple: usize,
 }
 
@@ -34,18 +34,19 @@ impl LongestRows {
         LongestRows { value: format!("{value:?}"), side, multiple }
     }
 
-    /// The field metadata from which [`of_field`](Self::of_field) reads this again.
+    /// The field metadata that contains these options; [`of_field`](Self::of_field) reads them back.
     pub(super) fn metadata(&self) -> HashMap<String, String> {
-        // Texts and numbers can always be written.
+        // Serializing texts and numbers cannot fail.
         HashMap::from([(PADDED.to_owned(), serde_json::to_string(self).unwrap_or_default())])
     }
 
-    /// Reads a field's metadata; `None` if its lists are not filled up to the longest one.
+    /// Reads these options from a field's metadata; `None` if the field's lists are not padded to the longest
+    /// list.
     pub(crate) fn of_field(field: &Field) -> Option<Self> {
         serde_json::from_str(field.metadata().get(PADDED)?).ok()
     }
 
-    /// Lengthens the rows of several batches' columns, until all are as long as the longest row among them.
+    /// Lengthens the rows of one column of several batches to the longest row among the batches.
     pub(crate) fn evened(&self, columns: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let filled = columns.iter().filter(|column| !column.is_empty());
         let longest = filled.map(|column| column.as_list::<i64>().value_length(0)).max().unwrap_or(0);
@@ -53,7 +54,7 @@ impl LongestRows {
         evened.collect()
     }
 
-    /// Fills up the rows of a column to the length `row`, which no list exceeds.
+    /// Pads the rows of a column to the length `row`. No row is longer than that.
     fn lengthened(&self, column: ArrayRef, row: usize) -> Result<ArrayRef> {
         let lists = column.as_list::<i64>();
         let DataType::LargeList(item) = column.data_type() else {
@@ -77,7 +78,7 @@ impl LongestRows {
         Ok(Arc::new(LargeListArray::try_new(item.clone(), offsets, values, nulls).or_fail()?))
     }
 
-    /// The value that fills lists up, as an array of one value.
+    /// The value with which lists are padded, as an array of one value.
     fn filler(&self, item: &DataType) -> Result<ArrayRef> {
         if *item == DataType::Boolean {
             return Ok(Arc::new(BooleanArray::from(vec![false])));
@@ -95,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// A column of lists, each with the next `row` values.
+    /// Makes a column of lists by splitting `values` into lists of length `row`.
     fn column(values: ArrayRef, row: usize) -> ArrayRef {
         let item = Arc::new(Field::new("item", values.data_type().clone(), false));
         let offsets = OffsetBuffer::from_repeated_length(row, values.len() / row);

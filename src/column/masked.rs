@@ -1,5 +1,5 @@
-//! Columns with nulls as dense arrays: a value replaces each null, and a second column says which values are
-//! present.
+//! Delivers columns with nulls as dense arrays: a fill value replaces each null, and a second column, the
+//! mask, is true where a row has a value.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::{Gather, GatheredRows, RowSize};
 use crate::batch::{Fill, Selection, gather, presence};
 
-/// The value that replaces nulls: the given one, otherwise 0, an empty text, or no bytes.
+/// The value that replaces nulls in a column with a mask: `given`, or by default 0, an empty text, or no
+/// bytes.
 ///
-/// Fails with `Invalid` for a type that no such value fits, such as a structure or lists of any length.
+/// Fails with `Invalid` for a type without such a value, such as a structure or lists of varying length.
 pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fill> {
     let zero = match stored {
         DataType::Utf8View => Fill::from(""),
@@ -36,17 +37,19 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
     }
 }
 
-/// Delivers a column with a value in the place of each null.
+/// The codec of a column beside its mask, in which a fill value replaces each null.
 #[derive(Debug)]
 pub(crate) struct MaskedCodec {
-    /// The codec that delivers the same column with a fill.
+    /// The codec that gathers the column with nulls filled.
     filled: Arc<dyn Gather>,
-    /// Whether a null among the values of a row makes the row bad, because the user gave no fill for it.
+    /// Whether a null inside a list makes the row bad. It does if the user gave no fill, because the mask
+    /// marks only whole rows.
     may_refuse: bool,
 }
 
 impl MaskedCodec {
-    /// `filled` was made for the type `stored`; `is_given` says whether the user gave its fill.
+    /// Wraps the codec `filled` for a column of type `stored`. `is_given` says whether the user chose the
+    /// fill value.
     pub(crate) fn new(filled: Arc<dyn Gather>, stored: &DataType, is_given: bool) -> Self {
         MaskedCodec { filled, may_refuse: !is_given && matches!(stored, DataType::FixedSizeList(..)) }
     }
@@ -57,7 +60,8 @@ impl Gather for MaskedCodec {
         self.filled.delivered(stored)
     }
 
-    /// A row that the mask marks as present must not have a null among its values.
+    /// Also returns the rows with nulls inside their lists as bad, if the user gave no fill: the mask marks
+    /// them as present.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (gathered, mut refused) = self.filled.gather(sources, selection)?;
         if self.may_refuse && sources.iter().any(|source| has_nulls_in_rows(*source)) {
@@ -75,8 +79,8 @@ fn has_nulls_in_rows(source: &dyn Array) -> bool {
     source.as_fixed_size_list_opt().is_some_and(|lists| lists.values().null_count() > 0)
 }
 
-/// The rows whose list is present and contains a null, with their errors. A column that does not have lists
-/// of one fixed length has none.
+/// The rows whose list is not null but contains a null, with their errors. The result is empty if the column
+/// does not have lists of a fixed length.
 fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     let Some(lists) = lists.as_fixed_size_list_opt() else { return Vec::new() };
     let Some(nulls) = lists.values().nulls() else { return Vec::new() };
@@ -90,7 +94,7 @@ fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
     rows.map(|row| (row, error())).collect()
 }
 
-/// Delivers whether each row of another column has a value.
+/// The codec of the mask, which is true for the rows in which another column is not null.
 #[derive(Debug)]
 pub(crate) struct NullMaskCodec {
     pub(crate) name: String,
@@ -119,8 +123,8 @@ impl Gather for NullMaskCodec {
     }
 }
 
-/// A boolean array that is null where a `struct<bytes, path>` is null or has no bytes; `None` for a column of
-/// another type.
+/// For a `struct<bytes, path>`, an array that is null where the structure or its `bytes` is null; `None` for
+/// a column of another type.
 fn cells_of(source: &dyn Array) -> Option<BooleanArray> {
     let fields = source.as_struct_opt()?;
     let nulls = NullBuffer::union(fields.nulls(), fields.column_by_name("bytes")?.nulls());
@@ -138,7 +142,8 @@ mod tests {
     use super::*;
     use crate::column::PlainCodec;
 
-    /// The column, its mask and its bad rows, for rows 2, 0 and 1 of a column with three rows.
+    /// Returns the delivered column, its mask and its bad rows, for rows 2, 0 and 1 of a column with three
+    /// rows.
     fn masked(column: &dyn Array, given: Option<Fill>) -> (ArrayRef, Vec<bool>, Vec<usize>) {
         let fill = masked_fill(column.data_type(), given.as_ref()).unwrap();
         let codec =

@@ -1,4 +1,4 @@
-//! Codecs: how the stored cells of a column become values of a batch.
+//! Codecs, which convert the stored cells of a column to the values of a batch.
 //!
 //! ```text
 //! stored cells ─┬─ gather ──────────────┬────────────► batch   plain, text, encoding, lists of tensors
@@ -6,12 +6,12 @@
 //!               └─ decode, cell by cell ─► slots ────► batch   image, mask, tensor, decoder
 //! ```
 //!
-//! [`Codec`] is all that the loader, the row cache and the statistics know about a column: a new type of
-//! column is a file here that implements one of the codec traits. Threads, tasks and buffers belong to
+//! The loader, the row cache and the statistics know a column only as a [`Codec`]. To support a new type of
+//! column, add a file here that implements one of the codec traits. Threads, tasks and buffers belong to
 //! `loader/collate`, which calls a codec once for each column and, if cells are decoded, once for each cell.
 //!
-//! [`ColumnSpec`] has all options that a user gives for a column. Each option is a field of it, and a file
-//! here implements the option.
+//! [`ColumnSpec`] has all options that a user can set for a column. Each option is a field of it, and is
+//! implemented in a file of its own in this folder.
 
 mod arrays;
 mod as_stored;
@@ -100,7 +100,8 @@ pub(crate) use view_tag::ViewTag;
 pub use views::Views;
 pub(crate) use views::{NamedView, ViewsCodec, other_view};
 
-/// The options of one column in a [`LoaderSpec`](crate::LoaderSpec), which say how it is delivered.
+/// The options of one column in a [`LoaderSpec`](crate::LoaderSpec), which define how the column is
+/// delivered.
 ///
 /// ```
 /// use forebay::{Image, LoaderSpec};
@@ -117,35 +118,35 @@ pub struct ColumnSpec {
     pub cast: Option<Cast>,
     /// The size, crop and type in which encoded images are decoded. Default: images are not decoded.
     pub decode: Option<Image>,
-    /// Several views of an image that is decoded once; every view is delivered as a column of its own. In
-    /// Python this is given with `decode`. Default: none.
+    /// Several views (crops) of an image that is decoded once. Each view is delivered as a column of its own.
+    /// In Python this is set with `decode`. Default: none.
     pub views: Option<Views>,
-    /// Several images as one value: the images in a row's list, or the images of a window's rows; in Python
-    /// this is given with `decode`. Default: none.
+    /// Several images that are delivered as one value: the images in a row's list, or those in a window of
+    /// consecutive rows. In Python this is set with `decode`. Default: none.
     pub clips: Option<Clip>,
-    /// The image that the column follows: its values are cropped, resized and mirrored with that image. In
-    /// Python this is given with `decode`. Default: the column does not follow an image.
+    /// The image that the column follows: the column's values are cropped, resized and mirrored with that
+    /// image. In Python this is set with `decode`. Default: the column does not follow an image.
     pub follow: Option<Follow>,
-    /// The shape and format of tensors in the column's cells; in Python this is given with `decode`. Default:
+    /// The shape and format of tensors in the column's cells. In Python this is set with `decode`. Default:
     /// cells are not read as tensors.
     pub tensors: Option<Tensor>,
-    /// The format that the column's text is checked for; in Python this is given with `decode`. Default: text
-    /// is not checked.
+    /// The format, such as JSON, that the column's text must have. In Python this is set with `decode`.
+    /// Default: text is not checked.
     pub texts: Option<TextFormat>,
     /// The encoding of values as integer codes. Default: values are not encoded.
     pub encode: Option<Encoding>,
     /// The length that the column's lists are padded to. Default: lists keep their stored lengths.
     pub pad: Option<Pad>,
-    /// Whether the column is delivered as it is stored, whatever a schema beside the files says about it; in
-    /// Python this is None in `decode`. Default: a schema of Petastorm says how the cells are decoded, if no
-    /// other option does.
+    /// Delivers the column as it is stored, even if a schema beside the files says how to decode it. In
+    /// Python this is `None` in `decode`. Default: if no other option applies, a schema of Petastorm decides
+    /// how the cells are decoded.
     pub as_stored: Option<AsStored>,
-    /// The value that replaces nulls. Default: nulls stay.
+    /// The value that replaces nulls. Default: nulls are not replaced.
     pub fill_null: Option<Fill>,
 }
 
 impl ColumnSpec {
-    /// Calls `each` for every option, in the order in which specs write them and loaders check them.
+    /// Calls `each` for every option. The order is that in which specs are written and loaders check options.
     pub(crate) fn each<E: EachOption>(each: &mut E) -> Result<(), E::Error> {
         macro_rules! each_field {
             ($($field:ident),*) => {
@@ -161,7 +162,7 @@ impl ColumnSpec {
     }
 }
 
-/// A field of [`ColumnSpec`]: its name, and the functions that give its value.
+/// A field of [`ColumnSpec`]: its name, and functions that read and change its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<V> {
     pub(crate) field: &'static str,

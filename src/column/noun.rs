@@ -1,8 +1,8 @@
-//! The names that errors give to the content of cells.
+//! The words with which error messages name the content of a cell, such as "an image".
 
 use forebay_base::{Error, ErrorKind};
 
-/// The kind of a cell's content, as errors name it.
+/// The words for the content of a column's cells in error messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noun {
     /// The singular with its article, such as "an image".
@@ -12,7 +12,7 @@ pub(crate) struct Noun {
 }
 
 impl Noun {
-    /// A value of any column.
+    /// The words for the content of a column of any kind.
     pub(crate) const VALUE: Noun = Noun { one: "a value", several: "values" };
 
     /// The error for a null where a cell has to be decoded.
@@ -21,8 +21,8 @@ impl Noun {
             .hint("give a value with `fill_null`, or a mask with `null_mask`")
     }
 
-    /// The error for a fill in a column that cannot deliver a value for nulls; `has_mask` says whether such a
-    /// column can have a mask.
+    /// The error for `fill_null` in a column that has no value for nulls; `has_mask` says whether `null_mask`
+    /// is possible instead.
     pub(crate) fn no_fill(self, has_mask: bool) -> Error {
         let left_out = format!("rows without {} are left out with `on_bad_row`", self.one);
         Error::invalid(format!("fill_null gives a value for {}, which have none", self.several)).hint(

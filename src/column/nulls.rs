@@ -1,4 +1,4 @@
-//! The nulls of columns that are decoded: their options, and the numbers that fill their slots.
+//! Options for the nulls of columns that are decoded, and the numbers that replace them.
 
 use forebay_arrow::datatypes::DataType;
 use forebay_arrow::names::TypeName;
@@ -8,7 +8,7 @@ use half::bf16;
 
 use crate::batch::{Fill, value_bytes};
 
-/// The options for the nulls of a column.
+/// The user's options for the nulls of a column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NullOptions<'a> {
     /// The value that replaces nulls.
@@ -18,24 +18,25 @@ pub(crate) struct NullOptions<'a> {
 }
 
 impl NullOptions<'_> {
-    /// Whether rows with a null are delivered at all.
+    /// Whether rows with a null are delivered, instead of being bad rows.
     pub(crate) fn are_delivered(self) -> bool {
         self.is_masked || self.fill.is_some()
     }
 }
 
-/// The number that fills the slot of a null, repeated until the slot is full.
+/// The number with which the slot of a null (its place in the batch) is filled, repeated until the slot is
+/// full.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NullSlot {
     number: Vec<u8>,
 }
 
 impl NullSlot {
-    /// The number for slots with values of the type `item`, where a boolean takes a byte; `None` if a null is
-    /// a bad row. Without a fill the number is 0.
+    /// Makes the number for slots whose values have the type `item`; a boolean takes one byte. The number is
+    /// the fill, or 0 without a fill; `None` if a null is a bad row.
     ///
     /// # Errors
-    /// The fill is not a value of the type.
+    /// Fails if the fill is not a value of the type.
     pub(crate) fn new(nulls: NullOptions<'_>, item: &DataType) -> Result<Option<Self>> {
         if !nulls.are_delivered() {
             return Ok(None);
@@ -51,7 +52,7 @@ impl NullSlot {
         Ok(Some(NullSlot { number }))
     }
 
-    /// The number for slots of pixels, in the type in which they are delivered.
+    /// Makes the number for slots of pixels of the delivered type.
     pub(crate) fn of_pixels(nulls: NullOptions<'_>, pixels: PixelType) -> Result<Option<Self>> {
         match pixels {
             PixelType::U8 => NullSlot::new(nulls, &DataType::UInt8),
@@ -69,7 +70,7 @@ impl NullSlot {
         }
     }
 
-    /// The slot of a null where images keep their own sizes: zeros, which also say that its size is 0 by 0.
+    /// The bytes for a null among images of different sizes: zeros, which also state a size of 0 by 0.
     pub(crate) fn empty(self) -> Self {
         NullSlot { number: vec![0] }
     }
@@ -84,7 +85,7 @@ impl NullSlot {
         }
     }
 
-    /// A float32 as a bfloat16; `None` if it is larger than any bfloat16.
+    /// Converts the number from float32 to bfloat16; `None` if it is larger than any bfloat16.
     fn halved(self) -> Option<Self> {
         let whole = match self.number[..] {
             [a, b, c, d] => f32::from_ne_bytes([a, b, c, d]),

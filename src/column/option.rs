@@ -1,4 +1,4 @@
-//! The interface of a column's options.
+//! The interface that all options of a column implement.
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::Result;
@@ -10,7 +10,7 @@ use crate::batch::Fill;
 
 /// An option of a column: the value of one field of [`ColumnSpec`](super::ColumnSpec).
 pub(crate) trait ColumnOption {
-    /// The keyword that gives the option in Python, by default the name of its `field`.
+    /// The Python keyword that sets the option, which is by default the name of its `field`.
     fn keyword(field: &'static str) -> &'static str
     where
         Self: Sized,
@@ -18,7 +18,7 @@ pub(crate) trait ColumnOption {
         field
     }
 
-    /// Whether the option decides how the column is delivered. A column has at most one such option.
+    /// Whether the option determines the codec of the column. A column has at most one such option.
     fn delivers() -> bool
     where
         Self: Sized,
@@ -26,7 +26,7 @@ pub(crate) trait ColumnOption {
         true
     }
 
-    /// Whether the option reads the column as a whole, as images read a `struct<bytes, path>`.
+    /// Whether the option reads a structure as one column, as images read a `struct<bytes, path>`.
     fn takes_whole() -> bool
     where
         Self: Sized,
@@ -34,7 +34,7 @@ pub(crate) trait ColumnOption {
         false
     }
 
-    /// Whether a spec is written with the option even if no column has it.
+    /// Whether a serialized spec contains the option even if no column uses it.
     fn is_always_written() -> bool
     where
         Self: Sized,
@@ -42,24 +42,24 @@ pub(crate) trait ColumnOption {
         false
     }
 
-    /// The column as it is delivered; `None` if the loader makes it, because that needs more than the column
-    /// itself.
+    /// Creates the delivered column. `None` if only the loader can create it, because it depends on other
+    /// columns.
     ///
     /// # Errors
-    /// The column does not hold the content that the option expects, or its nulls cannot be handled as
-    /// `nulls` says.
+    /// Fails if the stored column does not have the content that the option expects, or if its nulls cannot
+    /// be handled as `nulls` says.
     fn column(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Option<Column>> {
         let _ = (stored, nulls);
         Ok(None)
     }
 
-    /// Whether a value can stand for nulls of the delivered column.
+    /// Whether `fill` can replace nulls of the delivered column.
     fn takes_fill(&self, stored: &Field, fill: &Fill) -> bool {
         self.column(stored, NullOptions { fill: Some(fill), is_masked: false }).is_ok()
     }
 }
 
-/// An option of a known type, which can be copied, compared and serialized.
+/// A [`ColumnOption`] that can also be copied, compared and serialized.
 pub(crate) trait TypedOption:
     ColumnOption + Clone + PartialEq + Serialize + DeserializeOwned + 'static
 {
@@ -67,7 +67,7 @@ pub(crate) trait TypedOption:
 
 impl<V> TypedOption for V where V: ColumnOption + Clone + PartialEq + Serialize + DeserializeOwned + 'static {}
 
-/// A fill does not deliver a column: it changes how the option that does handles nulls.
+/// A fill does not determine the codec of a column: it changes how the codec handles nulls.
 impl ColumnOption for Fill {
     fn delivers() -> bool {
         false

@@ -1,4 +1,5 @@
-//! Lists of numbers in rows of one length: padded on one side, or cut off.
+//! The `pad` option: delivers lists of numbers as rows of one length. Shorter lists are padded on one side,
+//! and longer ones can be cut off.
 
 use std::sync::Arc;
 
@@ -24,9 +25,10 @@ use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 /// longest list in each batch, or the next [multiple](Pad::multiple) of a number, and the column is a
 /// `LargeList`, whose type is the same in all batches.
 ///
-/// A shorter list is filled up, at its end unless [`side`](Pad::side) says otherwise. A longer one is a bad
-/// row, or is [cut off](Pad::truncate). A null in a list, or in the place of one, is a bad row, unless
-/// `fill_null` gives a value: it replaces nulls in lists, and a list that is null is read as an empty one.
+/// A list that is shorter than the row is filled up at its end, or at its start if [`side`](Pad::side) says
+/// so. A longer list makes a bad row, or is [cut off](Pad::truncate). A row is also bad if its list is null
+/// or contains a null, unless `fill_null` gives a value: then the value replaces nulls in lists, and a list
+/// that is null is read as an empty list.
 ///
 /// ```
 /// use forebay::column::Pad;
@@ -40,10 +42,11 @@ use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pad {
-    /// The length of a row, or the largest one if there is a `multiple`; `None` for that of the longest list.
+    /// The length of every row; with a `multiple`, the largest length that a row may have. With `None`, rows
+    /// are as long as the longest list of their batch.
     #[serde(default)]
     length: Option<usize>,
-    /// The number of which the length of a row is a multiple.
+    /// If set, the length of rows is rounded up to a multiple of this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     multiple: Option<usize>,
     #[serde(default)]
@@ -59,13 +62,13 @@ pub struct Pad {
 }
 
 impl Pad {
-    /// Rows of `length` values, filled up with 0.
+    /// Makes rows of `length` values. Shorter lists are filled up with 0.
     pub fn new(length: usize) -> Pad {
         Pad { length: Some(length), ..Pad::default() }
     }
 
-    /// Rows as long as the longest list of their batch, filled up with 0. The longest list may be that of a
-    /// bad row, which is left out.
+    /// Makes rows as long as the longest list of their batch. Shorter lists are filled up with 0. Bad rows,
+    /// which are left out of the batch, count too when its longest list is determined.
     ///
     /// ```
     /// assert_ne!(forebay::column::Pad::longest(), forebay::column::Pad::new(2_048));
@@ -75,8 +78,8 @@ impl Pad {
     }
 
     /// Makes rows as long as the longest list of their batch, rounded up to a multiple of this number, so
-    /// that batches have few shapes. A length that was given is then the largest one. Default: rows are as
-    /// long as the length that was given, or as the longest list.
+    /// that batches have few different shapes. With [`Pad::new`], the `length` is then the most that a row
+    /// may have. Default: lengths are not rounded up.
     ///
     /// ```
     /// use forebay::column::Pad;
@@ -107,7 +110,8 @@ impl Pad {
         Pad { truncate, ..self }
     }
 
-    /// The values that are kept of a list that is [cut off](Self::truncate). Default: the first ones.
+    /// Sets which values of a list are kept when the list is [cut off](Self::truncate). Default: the first
+    /// values.
     #[must_use]
     pub fn keep(self, keep: KeptEnd) -> Pad {
         Pad { keep, ..self }
@@ -144,7 +148,7 @@ impl Pad {
         format!("{column}.mask")
     }
 
-    /// The place of a list of `length` values in a row of `row` values.
+    /// Computes where a list of `length` values lies in a padded row of `row` values.
     pub(super) fn place(&self, length: usize, row: usize) -> ListPlace {
         ListPlace::new(length, row, self.side, self.keep)
     }
@@ -201,7 +205,7 @@ impl Pad {
         })
     }
 
-    /// The values of all rows as a column, with `row` values in each row.
+    /// Makes the delivered column from the values of all rows, one row after the other, each of `row` values.
     fn rows(&self, values: ArrayRef, rows: usize, row: usize) -> Result<ArrayRef> {
         match self.delivered("", values.data_type()).data_type() {
             DataType::FixedSizeList(item, length) => {
@@ -222,12 +226,12 @@ impl ColumnOption for Pad {
     }
 }
 
-/// Whether an option has its default, and is left out of specs.
+/// Whether an option has its default value, and is therefore left out when a spec is serialized.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A number as the user wrote it: a whole number without rounding, unless it is too long to read.
+/// Formats a number for an error message: a whole number below 2^127 is written with all its digits.
 fn digits(number: f64) -> String {
     match number.fract() == 0.0 && number.abs() < 2f64.powi(i128::BITS as i32 - 1) {
         true => (number as i128).to_string(),
@@ -235,7 +239,7 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// The type of a list's numbers; `None` for other types, and for lists of anything but numbers.
+/// The type of the numbers in a list type; `None` if `stored` is not a list, or is a list of other values.
 fn item_of(stored: &DataType) -> Option<&DataType> {
     let (DataType::List(item) | DataType::LargeList(item)) = stored else { return None };
     Some(item.data_type()).filter(|item| item.primitive_width().is_some())
@@ -246,7 +250,6 @@ fn item_of(stored: &DataType) -> Option<&DataType> {
 pub(crate) struct PadCodec {
     pub(crate) pad: Pad,
     pub(crate) fill: Option<Fill>,
-    /// The size of a row.
     size: RowSize,
 }
 
@@ -270,7 +273,7 @@ impl PadCodec {
         }
         let bytes_of = |length: usize| length.saturating_mul(item.primitive_width().unwrap_or(0)) as u64;
         let size = RowSize {
-            // A given length is the most that a row may have.
+            // A row has at most the given length, also if it is rounded up to a `multiple`.
             bytes: pad.length.map(bytes_of),
             is_to_longest: pad.length.is_none(),
             added: bytes_of(pad.multiple.map_or(0, |multiple| multiple - 1)),
@@ -354,7 +357,8 @@ impl Gather for PadCodec {
         let data = ArrayData::builder(item.clone())
             .len(lists.len() * row)
             .add_buffer(self.padded(&values, &lists, row, item)?)
-            // Allocators align large buffers for every number type, but do not guarantee it for bytes.
+            // The buffer was allocated for bytes, so it may not be aligned for the type of the numbers. If it
+            // is not, `align_buffers` copies it to one that is.
             .align_buffers(true)
             .build()
             .or_fail()?;
@@ -378,7 +382,7 @@ impl Gather for PadMaskCodec {
         Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)))
     }
 
-    /// The codec of the lists reports bad rows, so the mask does not.
+    /// Reports no bad rows, since the codec of the lists already reports them.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (_, lists) = stored_lists(sources, selection)?;
         let row = self.pad.row(&lists);
@@ -531,7 +535,7 @@ mod tests {
     }
 
     proptest! {
-        /// Rows and masks are those that a plain model makes, number by number.
+        /// The test compares rows and masks with those that a simple reference implementation makes.
         #[test]
         fn rows_are_those_of_a_plain_model(
             lengths in prop::collection::vec(0usize..9, 1..6),

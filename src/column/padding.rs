@@ -1,4 +1,4 @@
-//! The place of a list in a row that is longer or shorter than the list.
+//! Computes where a list lies in a padded row, and which of its values are kept if the row is shorter.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl PadSide {
     pub const NAMES: [&str; 2] = ["right", "left"];
 }
 
-/// The end of a list that is kept if the list is cut off.
+/// Which end of a list, its first or its last numbers, is kept if the list is cut off.
 ///
 /// ```
 /// use forebay::column::{KeptEnd, Pad};
@@ -52,8 +52,8 @@ impl KeptEnd {
     pub const NAMES: [&str; 2] = ["first", "last"];
 }
 
-/// A list in its row: `before` values of padding, and then `count` values of the list, from its value `from`
-/// on.
+/// The contents of a padded row: `before` values of padding, then `count` values of the list, of which the
+/// first has the index `from` in the list, then padding up to the end of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ListPlace {
     pub(super) before: usize,
@@ -62,7 +62,7 @@ pub(super) struct ListPlace {
 }
 
 impl ListPlace {
-    /// The place of a list of `length` values in a row of `row` values.
+    /// Computes where a list of `length` values lies in a padded row of `row` values.
     pub(super) fn new(length: usize, row: usize, side: PadSide, keep: KeptEnd) -> Self {
         let count = length.min(row);
         let before = match side {

@@ -1,8 +1,8 @@
 //! Columns of images that keep their own sizes: each image is a list of rows, and each row a list of pixels.
 //!
-//! While a batch is made, each image has a slot with room for the largest one, with its size at the end. Then
-//! the images are moved together in the same memory, so that the values of the column are all pixels, one
-//! image after the other.
+//! While a batch is made, each image has a slot: a piece of the batch's buffer that has room for the largest
+//! image, followed by the height and width of the image it holds. When all slots are filled, [`pack`] moves
+//! the images together in the same memory, so that their pixels follow each other without gaps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,8 @@ pub(super) fn write_size(to: &mut [u8], Size { height, width }: Size) {
     to.copy_from_slice([height, width].map(u32::to_ne_bytes).as_flattened());
 }
 
-/// Moves the images in the slots to the front of the buffer, and returns their sizes.
+/// Moves the images together at the front of the buffer, without the gaps between their slots, and returns
+/// their sizes.
 pub(super) fn pack(slots: &mut [u8], slot: usize, pixel: usize) -> Result<Vec<Size>> {
     let (mut sizes, mut end) = (Vec::with_capacity(slots.len() / slot), 0);
     for start in (0..slots.len()).step_by(slot) {
@@ -67,7 +68,8 @@ pub(crate) fn images(field: &Field, buffer: Buffer, sizes: &[Size]) -> Result<Ar
     let pixels = OffsetBuffer::<i64>::from_lengths(widths);
     let count = usize::try_from(pixels.last()).unwrap_or_default() * *channels as usize;
     let values = ArrayData::builder(item.data_type().clone()).len(count).add_buffer(buffer);
-    // Allocators align large buffers for every number type, but do not guarantee it for bytes.
+    // The buffer was allocated for bytes, so it may not be aligned for the type of the numbers. If it is not,
+    // `align_buffers` copies it to one that is.
     let values = make_array(values.align_buffers(true).build().or_fail()?);
     let values = Arc::new(FixedSizeListArray::try_new(item.clone(), *channels, values, None).or_fail()?);
     let values = Arc::new(LargeListArray::try_new(pixel.clone(), pixels, values, None).or_fail()?);

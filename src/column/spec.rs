@@ -1,4 +1,5 @@
-//! The options that a column has, and which of them delivers it.
+//! Finds the options that are set for a column, and the one among them that determines how the column is
+//! delivered.
 
 use forebay_arrow::datatypes::Field;
 use forebay_base::Result;
@@ -8,7 +9,7 @@ use super::{ColumnOption, ColumnSpec, EachOption, Setting};
 use crate::batch::Fill;
 
 impl ColumnSpec {
-    /// The options that the column has.
+    /// Returns the options that are set for the column.
     pub(crate) fn given(&self) -> Vec<Given<'_>> {
         let mut found = Finding { column: self, place: 0, given: Vec::new() };
         let Ok(()) = ColumnSpec::each(&mut found);
@@ -22,7 +23,7 @@ impl ColumnSpec {
         given.iter().find(|given| given.delivers).map(|given| given.option.takes_fill(stored, fill))
     }
 
-    /// The keywords of the options that deliver a column.
+    /// The Python keywords of all options that determine how a column is delivered, each of them once.
     pub(crate) fn delivering() -> Vec<&'static str> {
         let mut found = Delivering::default();
         let Ok(()) = ColumnSpec::each(&mut found);
@@ -30,10 +31,10 @@ impl ColumnSpec {
     }
 }
 
-/// An option that a column has.
+/// An option that is set for a column.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
-    /// The number of the option among all options, counted from 1.
+    /// The position of the option in the order of [`ColumnSpec::each`], counted from 1.
     pub(crate) place: usize,
     /// The result of [`ColumnOption::keyword`].
     pub(crate) keyword: &'static str,

@@ -1,4 +1,4 @@
-//! Many columns of numbers as one matrix in the batch's own memory.
+//! The `stack` option: delivers several columns of numbers as one matrix in the batch's memory.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use super::{Cast, Codec, Column, StackColumns, StackedColumn, tensor_field};
 /// column, fill a line of the processor's cache.
 pub(crate) const STACKED_TOGETHER: usize = 16;
 
-/// The number of rows that are written in one turn, so that the values of all columns of a turn stay in the
-/// processor's first-level cache.
+/// The number of rows that are written at a time. It is small, so that the values of all columns in these
+/// rows stay in the processor's first-level cache.
 const ROWS_PER_TURN: usize = 64;
 
 /// Columns of numbers or booleans that are delivered as one column: tensors of one dimension, with a value
@@ -41,8 +41,9 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack of these columns, given by stored names or patterns, in this order. The columns that a pattern
-    /// matches are in the order of the schema; a column that is also named comes where it is named.
+    /// Stacks these columns, given by stored names or patterns, in this order. The columns that a pattern
+    /// matches are in the order of the schema. A column that is named and also matches a pattern comes where
+    /// its name is.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Stack {
         Stack { columns: columns.into_iter().map(Into::into).collect(), dtype: None }
     }
@@ -64,7 +65,7 @@ impl Stack {
         self.dtype.as_ref()
     }
 
-    /// The same stack with columns of these names.
+    /// A copy of this stack in which the names and patterns are replaced by `columns`.
     pub(crate) fn of_columns(&self, columns: Vec<String>) -> Stack {
         Stack { columns, ..self.clone() }
     }
@@ -144,7 +145,8 @@ impl StackColumns for StackCodec {
     }
 }
 
-/// Writes columns whose values have `WIDTH` bytes, from byte `at` of each row, into rows of `row` bytes.
+/// Writes the values of `columns`, each of `WIDTH` bytes, side by side into `matrix`. A row of the matrix has
+/// `row` bytes, and the first of these columns begins at byte `at` of the row.
 fn write<const WIDTH: usize>(columns: &[&[u8]], at: usize, row: usize, matrix: &mut [u8]) {
     let columns: Vec<&[[u8; WIDTH]]> = columns.iter().map(|column| column.as_chunks().0).collect();
     for (turn, rows) in matrix.chunks_mut(row * ROWS_PER_TURN).enumerate() {
@@ -156,7 +158,7 @@ fn write<const WIDTH: usize>(columns: &[&[u8]], at: usize, row: usize, matrix: &
     }
 }
 
-/// Writes the rows of one turn; `before` is the number of rows in earlier turns.
+/// Writes up to `ROWS_PER_TURN` rows of the matrix; `before` is the number of rows that are already written.
 fn write_turn<'a, const WIDTH: usize>(
     columns: &(impl AsRef<[&'a [[u8; WIDTH]]]> + ?Sized),
     at: usize,
@@ -173,7 +175,7 @@ fn write_turn<'a, const WIDTH: usize>(
     }
 }
 
-/// The error of a column that has no single number for each row.
+/// The error for a column that cannot be stacked, because its rows are not single numbers.
 fn not_numbers(stack: &str, data_type: &DataType) -> Error {
     let hint = match data_type.is_nested() {
         true => "numbers and booleans are stacked: leave it out, or decode it as a tensor",
@@ -184,7 +186,8 @@ fn not_numbers(stack: &str, data_type: &DataType) -> Error {
     Error::invalid(format!("is stacked in {stack:?}, but holds {}", TypeName(data_type))).hint(hint)
 }
 
-/// The number of bytes of a value in a slot; `None` for a type that is not a single number or boolean.
+/// The number of bytes that a value takes in the matrix; `None` for a type that is not a single number or
+/// boolean.
 fn width(data_type: &DataType) -> Option<usize> {
     use DataType::{
         Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64,
@@ -198,7 +201,7 @@ fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// The values of a column, including arbitrary ones under nulls, with a byte for each boolean.
+/// Returns the values of a column as bytes. A boolean takes one byte, and a null row has an arbitrary value.
 fn values(column: &dyn Array) -> Result<Buffer> {
     let values: &Buffer = downcast_primitive_array!(
         column => column.values().inner(),

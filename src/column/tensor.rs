@@ -40,13 +40,14 @@ pub(crate) fn tensor(field: &Field, buffer: Buffer, rows: usize) -> Result<Array
     };
     let count = *length as usize * rows;
     let values: ArrayRef = match item.data_type() {
-        // A slot has a byte for each boolean.
+        // The buffer has a byte for each boolean, but Arrow has a bit.
         DataType::Boolean => {
             Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(count, |at| buffer[at] != 0), None))
         }
         other => {
             let data = ArrayData::builder(other.clone()).len(count).add_buffer(buffer);
-            // Allocators align large buffers for every number type, but do not guarantee it for bytes.
+            // The buffer was allocated for bytes, so it may not be aligned for the type of the numbers. If it
+            // is not, `align_buffers` copies it to one that is.
             make_array(data.align_buffers(true).build().or_fail()?)
         }
     };

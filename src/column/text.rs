@@ -1,4 +1,5 @@
-//! Text that is checked: columns of text, columns of binary values that hold text, and text that is JSON.
+//! Delivers columns of text, or of binary values that hold text, and checks each cell: it must be UTF-8 and,
+//! if the column has the JSON format, valid JSON.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use crate::batch::{Fill, Selection, gather};
 
 /// The key in a field's metadata for the format of its text.
 const HOLDS: &str = "forebay.text";
-/// The text that replaces a null in a JSON column with a mask.
+/// In a JSON column with a `null_mask`, nulls are delivered as this text, unless `fill_null` gives another.
 const JSON_NULL: &str = "null";
 /// The deepest nesting of JSON that is accepted. Python's parser gives up at some greater depth.
 const MAX_NESTING: usize = 500;
-/// The most digits of an integer that are accepted, as in Python.
+/// The most consecutive digits in a number of JSON. Python refuses longer integers.
 const MAX_DIGITS: usize = 4300;
 
 /// The format of the text in a column. Each cell is checked for it.
@@ -44,8 +45,9 @@ const MAX_DIGITS: usize = 4300;
 pub enum TextFormat {
     /// UTF-8. A null is a bad row, unless the column has `fill_null` or `null_mask`.
     Plain,
-    /// A JSON value. A null stays, unless it is filled. JSON that is nested more than 500 deep, or that has
-    /// integers of more than 4300 digits, is a bad row, since Python does not read it.
+    /// A JSON value. A null is delivered as a null, unless the column has `fill_null` or `null_mask`. JSON
+    /// that is nested more than 500 deep, or has a number with more than 4300 digits in a row, is a bad row,
+    /// since Python may not be able to parse it.
     Json,
 }
 
@@ -130,7 +132,7 @@ fn json_fault(text: &str) -> Option<String> {
     None
 }
 
-/// Checks the format of text and delivers it.
+/// Delivers the text of a column, and reports cells that are not in its format as bad rows.
 #[derive(Debug)]
 pub(crate) struct TextCodec {
     format: TextFormat,
@@ -138,7 +140,8 @@ pub(crate) struct TextCodec {
 }
 
 impl TextCodec {
-    /// A fill stands for nulls; without one, nulls under a mask are an empty text, or the JSON `null`.
+    /// The fill, if there is one, replaces nulls. Without a fill, a column with a mask delivers a null as an
+    /// empty text, or as `null` if it is JSON.
     ///
     /// Fails with `Invalid` for a column that holds neither text nor binary values, and for a fill that is
     /// not in the format.
@@ -202,7 +205,8 @@ impl Gather for TextCodec {
         }
         refused.sort_by_key(|(row, _)| *row);
         if self.format == TextFormat::Plain && texts.null_count() > 0 {
-            // The field has no nulls, and the null rows are bad anyway.
+            // The delivered field is not nullable, so the nulls are dropped from the array. Their rows are
+            // bad and are left out anyway.
             let (offsets, values, _) = texts.into_parts();
             return Ok((Arc::new(LargeStringArray::new(offsets, values, None)), refused));
         }
@@ -280,7 +284,8 @@ mod tests {
         assert_eq!(rows, some(&["ab", "", "", "é"]));
         assert_eq!(refused.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 2]);
         assert!(refused[0].1.contains("not UTF-8: the first wrong byte is number 1"), "{}", refused[0].1);
-        // The two halves of a character are not text by themselves, although all bytes together are.
+        // Each cell holds half of the bytes of a character. The cells are not valid UTF-8, although their
+        // bytes together are.
         let halves = BinaryViewArray::from(vec![Some(&b"\xc3"[..]), Some(b"\xa9")]);
         assert_eq!(delivered(TextFormat::Plain, &halves, None).1.len(), 2);
     }

@@ -1,4 +1,5 @@
-//! Text that a schema declares as bytes, delivered as binary: Spark stores such a field as text.
+//! Delivers a column of text as binary, if the schema of Petastorm declares it as bytes. Spark stores such a
+//! field as text.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use forebay_base::Result;
 use super::{Column, Gather, GatheredRows, NullOptions};
 use crate::batch::{Fill, Selection, gather};
 
-/// Delivers the bytes of text. A fill of bytes replaces nulls.
+/// Delivers the bytes of stored text. The fill, which must be bytes, replaces nulls.
 #[derive(Debug)]
 pub(crate) struct TextBytesCodec {
     fill: Option<Fill>,

@@ -1,4 +1,4 @@
-//! The decoding that Petastorm's schema gives to a column for which the user gives none.
+//! Derives how a column is decoded from the schema of Petastorm, if the user does not say how.
 
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_arrow::names::TypeName;
@@ -17,24 +17,25 @@ use super::{Cast, Column, ColumnOption, ColumnSpec, NullOptions, Tensor, TensorF
 /// How the cells of a column become values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decoding {
-    /// Numbers that are stored as a wider type.
+    /// Numbers that are stored as a wider type than declared, and are cast to the declared one.
     Cast(Cast),
-    /// Bytes that are stored as text.
+    /// Text that is declared as bytes, and is delivered as binary.
     Bytes,
     /// Arrays of numbers that all have one shape.
     Tensor(Tensor),
     /// Images that all have one size.
     Image(ExactImage),
-    /// Other arrays, and arrays of one shape to which another option applies. They become lists first.
+    /// Arrays or images whose shape differs from row to row, arrays that hold no numbers, and arrays to which
+    /// the user applies another option such as padding. They are converted to lists first.
     Arrays(Arrays),
 }
 
 impl Decoding {
-    /// The decoding of a column; `None` if it is delivered as it is stored. `given` has the user's other
-    /// options, which do not decode the column.
+    /// The decoding of a column; `None` if the column is delivered as it is stored. `given` has the options
+    /// that the user set for the column, none of which decodes it.
     ///
-    /// Fails with `Unsupported` for values that are not decoded, and for cells that the declared codec does
-    /// not write.
+    /// Fails with `Unsupported` if forebay cannot decode the declared values, or if the column is not stored
+    /// as the declared codec stores it.
     pub(crate) fn for_field(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Self>> {
         let refused = |why: &str| refusal(declared, why);
         let Some(codec) = declared.codec.as_ref().filter(|codec| !matches!(codec, Codec::Scalar(_))) else {
@@ -72,7 +73,7 @@ impl Decoding {
         }))
     }
 
-    /// The arrays that become lists before other options apply.
+    /// The arrays that are converted to lists before the user's options apply; `None` for another decoding.
     pub(crate) fn arrays(&self) -> Option<&Arrays> {
         match self {
             Decoding::Arrays(arrays) => Some(arrays),
@@ -80,8 +81,9 @@ impl Decoding {
         }
     }
 
-    /// The column as it is delivered if no option delivers it. `field` is its field after its arrays became
-    /// lists and its numbers were cast; `None` if the column is delivered as this field says.
+    /// Makes the delivered column, if no option of the user does. `field` describes the column after its
+    /// arrays were converted to lists and its numbers were cast. Returns `None` if the column is delivered as
+    /// `field` is, without further decoding.
     ///
     /// # Errors
     /// The errors of [`ColumnOption::column`].
@@ -101,8 +103,8 @@ impl Decoding {
     }
 }
 
-/// The decoding of a field that no codec writes as bytes: numbers are cast to the declared type, unless the
-/// user gives a cast, and text that is declared as bytes becomes bytes.
+/// The decoding of a field that Petastorm stores as a plain value. Numbers are cast to the declared type, and
+/// text that is declared as bytes becomes binary, unless the user gives a cast.
 fn scalar(declared: &Declared, stored: &Field, given: &ColumnSpec) -> Result<Option<Decoding>> {
     let is_text = matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView);
     if declared.dtype == Dtype::Str && !is_text && stored.data_type().is_integer() {
@@ -133,7 +135,8 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     };
     let is_grey = match shape[..] {
         [_, _] => true,
-        // An image with one channel has no dimension for the channel after it is decoded.
+        // The decoder delivers an image with one channel without a dimension for the channel, so it is
+        // removed here.
         [_, _, Some(1)] => shape.pop().is_some(),
         [_, _, Some(3) | None] => {
             shape[2] = Some(3);
@@ -151,7 +154,8 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     })
 }
 
-/// The lengths of all sides; `None` if there are no sides, or if one differs from row to row or has length 0.
+/// The length of each dimension; `None` if there are no dimensions, or if the length of one is 0 or varies
+/// between rows.
 fn one_shape(shape: &[Option<usize>]) -> Option<Vec<usize>> {
     let sides = shape.iter().map(|side| side.filter(|length| *length > 0)).collect::<Option<Vec<_>>>()?;
     (!sides.is_empty()).then_some(sides)

@@ -1,7 +1,8 @@
-//! Vectors of Spark ML as lists of all their values, which every other codec of the column sees.
+//! Converts the vectors of Spark ML in a column to lists of all their values. The column's other codecs get
+//! these lists.
 //!
-//! The window and the row cache keep vectors as they are stored; they become lists once they are gathered,
-//! batch by batch. Until then a sparse vector of a million values takes as little memory as in the file.
+//! In memory and in the row cache, vectors stay as they are stored. They are converted when a batch is
+//! gathered, so that until then a sparse vector of a million values takes as little memory as in the file.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::codec::after_making;
 use super::{BadValue, Codec, Gather, GatheredRows, RowSize};
 use crate::batch::{Selection, gather};
 
-/// Delivers a column whose vectors become lists first.
+/// Converts the vectors of a column to lists, and delivers them with the codec for lists.
 #[derive(Debug)]
 pub(crate) struct VectorCodec {
     /// The codec that delivers the lists.
@@ -26,10 +27,11 @@ pub(crate) struct VectorCodec {
 }
 
 impl VectorCodec {
-    /// The codec for a column of vectors. Its lists are delivered by `inner`, which must be a `Codec::Gather`
-    /// that was made for the field [with lists](with_lists).
+    /// The codec for a column of vectors. The codec `inner` delivers the lists that the vectors become; it
+    /// must be a `Codec::Gather` that was made for the field [with lists](with_lists).
     ///
-    /// Fails with `Invalid` for a column that follows images.
+    /// Fails with `Invalid` if the column is to be changed together with an image, as boxes and keypoints
+    /// are.
     pub(crate) fn new(inner: Codec) -> Result<Self> {
         match inner {
             Codec::Gather(inner) => Ok(VectorCodec { inner }),
@@ -63,8 +65,8 @@ impl Gather for VectorCodec {
     }
 }
 
-/// Gathered vectors as lists, with an empty list in place of each bad vector, whose errors are returned in
-/// order.
+/// Converts gathered vectors to lists. A bad vector becomes an empty list, and its error is returned too. The
+/// errors are in the order of the rows.
 fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
     let vectors = Vectors::from_array(rows).ok_or_else(no_vectors)?;
     let mut bad = Vec::new();
@@ -90,7 +92,7 @@ fn lists_of_vectors(rows: &StructArray) -> Result<(ArrayRef, Vec<BadValue>)> {
     Ok((Arc::new(made), bad))
 }
 
-/// The values of all vectors, at these offsets.
+/// Copies the values of all vectors into one list. The values of vector `i` begin at `offsets[i]`.
 fn all_values(vectors: &Vectors<'_>, offsets: &[i64]) -> Result<Vec<f64>> {
     let count = offsets.last().map_or(0, |end| *end as usize);
     let mut all = Vec::new();
@@ -103,7 +105,7 @@ fn all_values(vectors: &Vectors<'_>, offsets: &[i64]) -> Result<Vec<f64>> {
     all.resize(count, 0.0);
     for (row, place) in offsets.windows(2).enumerate() {
         let to = &mut all[place[0] as usize..place[1] as usize];
-        // A bad vector has no place among the values.
+        // The range of a bad vector is empty, so nothing is copied for it.
         if !to.is_empty() {
             vectors.copy_to(row, to);
         }
@@ -162,7 +164,8 @@ fn as_lists(array: &ArrayRef) -> Result<(ArrayRef, Vec<BadValue>)> {
     }
 }
 
-/// The rows that hold bad values, each of them once, without null rows.
+/// Finds the rows of `array` that contain the bad `values`, in order and each row once. Null rows are left
+/// out. `row` maps the index of a value to its row.
 fn in_rows(array: &dyn Array, values: Vec<BadValue>, row: impl Fn(usize) -> Option<usize>) -> Vec<BadValue> {
     let rows = values.into_iter().filter_map(|(value, error)| Some((row(value)?, error)));
     let mut rows: Vec<BadValue> =

@@ -1,10 +1,10 @@
-//! Separates the random draws of the views of an image.
+//! Gives each view of an image random draws of its own, which do not depend on those of the other views.
 
 use forebay_image::RowKey;
 
 use crate::shard::{column_tag, view_key};
 
-/// A tag that separates the random draws of a view from those of the other views of an image.
+/// A number, made from a view's name, that gives the view random draws of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewTag(u64);
 
@@ -14,7 +14,8 @@ impl ViewTag {
         ViewTag(column_tag(name))
     }
 
-    /// The key of image `number` of the view, made from the key of the stored column in a row.
+    /// The key for the random draws of image `number` of the view. `key` is the key of the row in the stored
+    /// column.
     pub(crate) fn key(self, key: RowKey, number: u32) -> RowKey {
         RowKey(view_key(key.0, self.0, number))
     }

@@ -15,17 +15,17 @@ use super::{
 };
 use crate::batch::Fill;
 
-/// Several views of each image of a column. Each view has a name and draws of its own, and is delivered in
-/// the column `<column>.<name>`. An image is read and decoded once for all its views.
+/// Several views of each image of a column. Each view has its own name and its own random draws, and is
+/// delivered in the column `<column>.<name>`. An image is read and decoded once for all its views.
 ///
-/// Pass it to a loader with [`LoaderBuilder::views`](crate::LoaderBuilder::views). The draws of a view depend
-/// on the seed, the epoch, the row, the stored name of the column, the name of the view and, if the view has
-/// several images, on the number of the image, but not on other views. They differ from those of a column
-/// with [`decode`](crate::LoaderBuilder::decode).
+/// Pass it to a loader with [`LoaderBuilder::views`](crate::LoaderBuilder::views). The random draws of a view
+/// depend on the seed, the epoch, the row, the stored name of the column, the name of the view and, if the
+/// view has several images, on the number of the image, but not on other views. They differ from those of a
+/// column with [`decode`](crate::LoaderBuilder::decode).
 ///
-/// The part that is decoded covers all views of an image, at the scale of the view that needs the largest.
-/// All views are made from the same pixels, so they must agree about grey, 16 bits, EXIF's orientation, raw
-/// pixels and the size limit.
+/// The decoded part of an image covers all its views, at the largest scale that any of them needs. All views
+/// are made from the same pixels, so they must have the same options for grey, 16 bits, EXIF's orientation,
+/// raw pixels and the size limit.
 ///
 /// ```
 /// use forebay::Image;
@@ -52,13 +52,14 @@ pub struct Views {
 pub(crate) struct NamedView {
     pub(crate) name: String,
     pub(crate) image: Image,
-    /// The number of images in a row, which is a dimension of its own; `None` for one image without it.
+    /// The number of images of the view in each row, which becomes an extra dimension of the column. With
+    /// `None` there is one image and no extra dimension.
     #[serde(default)]
     pub(crate) count: Option<u32>,
 }
 
 impl Views {
-    /// A value without views, to which they are added.
+    /// Makes an empty list of views. Add views with [`one`](Self::one) and [`several`](Self::several).
     pub fn new() -> Views {
         Views::default()
     }
@@ -69,8 +70,8 @@ impl Views {
         self.with(NamedView { name: name.into(), image, count: None })
     }
 
-    /// Adds a view with `count` images for each row, each with draws of its own: tensors of the shape of
-    /// `image`, with `count` as one more dimension before it.
+    /// Adds a view with `count` images for each row, each with its own random draws. A row has the shape of
+    /// `image`, with `count` as one more dimension in front.
     #[must_use]
     pub fn several(self, name: impl Into<String>, count: u32, image: Image) -> Views {
         self.with(NamedView { name: name.into(), image, count: Some(count) })
@@ -81,15 +82,17 @@ impl Views {
         self
     }
 
-    /// Refuses views that cannot work.
+    /// Checks the views: there is at least one, names are unique, and the images can be made from one decoded
+    /// image.
     ///
     /// # Errors
-    /// [`forebay_base::ErrorKind::Invalid`], with the next move.
+    /// Fails with [`forebay_base::ErrorKind::Invalid`]. Most errors have a hint that says what to change.
     pub fn validate(&self) -> Result<()> {
         self.check(|view| view.name.clone())
     }
 
-    /// Refuses views that cannot work; an error names the view.
+    /// Checks the views as [`validate`](Self::validate) does; `name` gives the name by which an error refers
+    /// to a view.
     fn check(&self, name: impl Fn(&NamedView) -> String) -> Result<()> {
         let Some(first) = self.each.first() else {
             return Err(Error::invalid("no views").hint("give at least one view, with a name and an image"));
@@ -119,7 +122,7 @@ impl NamedView {
         format!("{column}.{}", self.name)
     }
 
-    /// The tag that separates the draws of the view from those of other views.
+    /// The tag that gives the view random draws of its own.
     pub(crate) fn tag(&self) -> ViewTag {
         ViewTag::for_view(&self.name)
     }
@@ -132,7 +135,7 @@ impl NamedView {
         pixels_field(&self.column(column), &self.image, self.count).map(Arc::new)
     }
 
-    /// The number of bytes of a row.
+    /// The number of bytes that all images of the view in one row take.
     fn slot(&self) -> usize {
         self.image.bytes_per_image() * self.count.unwrap_or(1) as usize
     }
@@ -162,7 +165,8 @@ impl NamedView {
     }
 }
 
-/// The loader makes the columns, since other columns may follow a view.
+/// This option does not make the delivered columns itself. The loader makes them, because it knows which
+/// other columns, such as boxes, change together with a view.
 impl ColumnOption for Views {
     fn keyword(_: &'static str) -> &'static str {
         "decode"
@@ -178,12 +182,12 @@ impl ColumnOption for Views {
     }
 }
 
-/// Decodes images once for all their views. The column of the first view has this codec, and those of the
-/// other views a [`Codec::View`].
+/// Decodes each image once for all its views. The column of the first view has this codec; the columns of the
+/// other views have a [`Codec::View`].
 #[derive(Debug)]
 pub(crate) struct ViewsCodec {
     views: Vec<NamedView>,
-    /// Whether another column follows a view.
+    /// Whether another column, such as boxes, changes together with a view.
     is_followed: bool,
     /// The number that fills the slot of a null in each view; empty if a null is a bad row.
     nulls: Vec<NullSlot>,
@@ -191,7 +195,7 @@ pub(crate) struct ViewsCodec {
 
 impl ViewsCodec {
     /// # Errors
-    /// The views cannot work, or the fill is not a number that a pixel can have.
+    /// Fails if the views are invalid, or if the fill is not a number that a pixel can have.
     pub(crate) fn new(
         views: &Views,
         column: &str,
@@ -255,7 +259,7 @@ impl DecodeCells for ViewsCodec {
         Ok(!self.nulls.is_empty())
     }
 
-    /// Decoding one cell takes as much work as decoding several images.
+    /// One cell makes several images, so a task gets fewer cells than a task that decodes single images.
     fn cells_per_task(&self) -> usize {
         let images: u64 = self.views.iter().map(|view| u64::from(view.count.unwrap_or(1))).sum();
         (CELLS_PER_TASK / images as usize).max(1)
@@ -269,7 +273,8 @@ impl DecodeCells for ViewsCodec {
         true
     }
 
-    /// The forms in which all views can be kept in the same way.
+    /// The forms in which the row cache may keep the stored images, limited to those from which every view
+    /// can be made.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let first = &self.views[0].image;
         let is_lost = self.is_followed && !first.kept_with_size();

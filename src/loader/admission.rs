@@ -1,15 +1,16 @@
-//! Limits how far the assembly of an epoch may go. The assembly waits here until it may continue.
+//! Limits how many batches of an epoch may be made before the epoch begins. The thread that assembles the
+//! batches waits here.
 //!
-//! An epoch is prepared while another is under way, on the same threads and permits. It therefore makes one
-//! batch, so that its consumer need not wait for a window to fill, and then waits to be admitted: until the
-//! epoch before it has no more batches to make, or until it is begun itself. From then on only permits limit
-//! its batches.
+//! An epoch is prepared while the previous epoch still runs, with the same threads and the same memory
+//! budget. It first makes one batch, so that its consumer need not wait until a shuffle window is full. It
+//! makes more batches only after all batches of the previous epoch were assembled, or after its own consumer
+//! has begun. From then on only the memory budget limits it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The limit on the batches of one epoch, shared by its assembly, which waits for it to rise, and the
-/// lifecycle, which raises it.
+/// The limit on the batches of one epoch. The lifecycle of the loader's epochs raises it, and the thread that
+/// assembles the epoch's batches waits until it is raised.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     level: Mutex<Level>,
@@ -17,7 +18,7 @@ pub(super) struct Admission {
     stopped: Arc<AtomicBool>,
 }
 
-/// The batches that an epoch may make. The level only ever rises.
+/// The batches that an epoch may make. The level is only ever raised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     /// The epoch may make its first batch.
@@ -25,21 +26,21 @@ enum Level {
     FirstBatch,
     /// The epoch may make all batches, though no consumer waits for them.
     Admitted,
-    /// The consumer has begun the epoch.
+    /// The consumer has begun the epoch, which may make all its batches.
     Open,
 }
 
-/// The epoch was stopped: the rest of it is not wanted.
+/// The error of a wait that ended because the epoch was stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stopped;
 
 impl Admission {
-    /// Lets the epoch make batches beyond its first one.
+    /// Lets the epoch make all of its batches, though no consumer has begun it.
     pub(super) fn admit(&self) {
         self.raise(Level::Admitted);
     }
 
-    /// Reports that the epoch was begun, which lets it make batches beyond its first one.
+    /// Reports that a consumer has begun the epoch, which may then make all of its batches too.
     pub(super) fn open(&self) {
         self.raise(Level::Open);
     }
@@ -66,7 +67,7 @@ impl Admission {
         self.stopped.clone()
     }
 
-    /// Waits until batches beyond the first may be made.
+    /// Waits until the epoch may make more batches than the first.
     pub(super) fn wait_admitted(&self) -> Result<(), Stopped> {
         self.wait(Level::Admitted)
     }

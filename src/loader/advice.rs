@@ -6,21 +6,23 @@ use serde::Serialize;
 
 use crate::shard::{OrderSpec, Split, expected_distinct, parts_of_a_batch};
 
-/// Mixing is worth improving if the number of row groups in a batch is below this share of the number in a
-/// batch that is drawn uniformly.
+/// Advice is given only if a batch has rows from fewer row groups than this share of the number that a
+/// uniformly drawn batch would have.
 const POORLY_MIXED_SHARE: f64 = 0.7;
 
-/// A batch is mixed well enough if it has rows of this share of the number of row groups that a uniform draw
-/// would have. A larger share would need far smaller pieces, or a far larger window.
+/// The advice aims for batches with rows from this share of the row groups that a uniformly drawn batch would
+/// have. A larger share would need far smaller pieces, or a far larger window.
 const WELL_MIXED_SHARE: f64 = 0.8;
 
 /// The smallest piece that is advised, since each piece is read separately.
 const MIN_PIECE_ROWS: u64 = 32;
 
-/// A value is tried only if the windows of all lanes together have at most this number of parts.
+/// An option's value is tried only if the windows of all lanes together then hold at most this number of
+/// parts (runs of rows of one row group).
 const MAX_PARTS: u64 = 1 << 14;
 
-/// A value of a shuffle option that mixes batches better: see [`RankPlan`](super::RankPlan).
+/// A shuffle option and a value for it with which batches would be better mixed. A
+/// [`RankPlan`](super::RankPlan) lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BetterMixing {
@@ -52,9 +54,9 @@ impl fmt::Display for MixingOption {
     }
 }
 
-/// Options that mix better than `order`, in which a batch has rows of `now` row groups, and would have rows
-/// of `uniform` row groups if it were drawn uniformly. `counts` are the rows of each row group; `may_cut`
-/// says whether they can be shuffled in pieces.
+/// Options that mix better than `order`. A batch now has rows from `now` row groups; a uniformly drawn batch
+/// would have rows from `uniform` row groups. `counts` are the rows of each row group, and `may_cut` says
+/// whether row groups can be shuffled in pieces.
 pub(super) fn better_mixing(
     order: &OrderSpec,
     counts: &[u32],
@@ -75,22 +77,22 @@ pub(super) fn better_mixing(
     let best = |candidates: Vec<BetterMixing>| {
         let enough = candidates.iter().find(|one| one.row_groups_of_a_batch >= WELL_MIXED_SHARE * uniform);
         let best = enough.or_else(|| candidates.last()).copied();
-        // An option that gets less than halfway to the goal is not worth a change.
+        // An option that brings a batch less than halfway from `now` to the goal is not worth a change.
         best.filter(|best| best.row_groups_of_a_batch >= f64::midpoint(now, WELL_MIXED_SHARE * uniform))
     };
     let in_pieces = if may_cut { best(tried.in_pieces(WELL_MIXED_SHARE * uniform)) } else { None };
     in_pieces.into_iter().chain(best(tried.in_windows(WELL_MIXED_SHARE * uniform))).collect()
 }
 
-/// The order to improve, and the conditions under which values are tried.
+/// The order to improve, as the numbers from which the effect of an option's value is estimated.
 struct Tried<'a> {
     counts: &'a [u32],
     rows: u64,
-    /// The average number of rows in a part.
+    /// The average number of rows in a part, a run of rows of one row group.
     part: u64,
     /// The number of rows in a lane's window.
     window: u64,
-    /// The number of lanes that the rank reads, and the number of rows in them.
+    /// The number of lanes that the rank reads; `rank_rows` is the number of rows in them.
     lanes: u64,
     rank_rows: u64,
     batch: u64,
@@ -138,7 +140,7 @@ impl Tried<'_> {
         until(windows.map(of_window), enough)
     }
 
-    /// Whether a value may be tried that gives a lane's window `pool` parts.
+    /// Whether an option's value may be tried with which a lane's window holds `pool` parts.
     fn fits(&self, pool: u64) -> bool {
         pool.saturating_mul(self.lanes) <= MAX_PARTS
     }
@@ -169,7 +171,8 @@ mod tests {
         Split { rows, lanes: 1, shard: Shard::default(), global_batch: 256, drop_last: false }
     }
 
-    /// The number of row groups of a batch in an order, and in a uniform draw.
+    /// The order of `shuffle`, the number of row groups in one of its batches, and in a uniformly drawn
+    /// batch.
     fn measured(shuffle: &Shuffle) -> (OrderSpec, f64, f64) {
         let counts = vec![GROUP; GROUPS];
         let spec = OrderSpec::new(shuffle, &counts, 1, 65_536);

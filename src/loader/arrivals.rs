@@ -1,4 +1,5 @@
-//! Waits for row groups that assembly needs, and finds out whether a wait for the next one can end.
+//! Waits for the row groups that are needed for the next batches, and detects when no more can arrive because
+//! fetching waits for memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +17,14 @@ use crate::reader::budget::{Budget, words};
 use crate::reader::fetch::Gauge;
 use crate::shard::Part;
 
-/// The time between two checks whether a wait can end at all.
+/// The time between two checks for a stall, in which fetching waits for memory and no row group arrives.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long fetching may wait for memory that is held and not released before that is an error. A disk that
-/// is written to may be slow, but not for that long.
+/// The time that fetching may wait for memory before the epoch fails, if none is released meanwhile. Memory
+/// is also held while rows are written to the cache, and even a slow disk needs less time than this.
 const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The early end of the work of an epoch.
+/// The reason why the work on an epoch ends early.
 pub(super) enum Interrupt {
     /// The epoch is no longer wanted.
     Stopped,
@@ -51,20 +52,20 @@ pub(super) enum Supply {
     Memory(StayingParts),
 }
 
-/// The row groups that assembly waits for before it can make a batch.
+/// Receives the row groups of an epoch, in the order in which batches need them.
 pub(super) struct Arrivals {
     supply: Supply,
     budget: Budget,
     admission: Arc<Admission>,
     watch: Watch,
-    /// The parts whose rows are being awaited, with the rows that have already come.
+    /// Parts (runs of rows of a row group) that were fetched together and are being decoded.
     pending: Option<PendingRowGroups>,
     ready: std::vec::IntoIter<Resident>,
-    /// The number of parts that assembly has taken.
+    /// The number of parts that [`next`](Self::next) has returned.
     count: u64,
-    /// The time since which fetching waits for memory, and the bytes granted at that time.
+    /// When fetching began to wait for memory, and how many bytes of the budget were in use at that time.
     stuck: Option<(Instant, u64)>,
-    /// The bytes of the longest row so far, in columns whose values differ in length.
+    /// The size in bytes of the largest row so far, counting only columns whose values vary in length.
     longest: u64,
 }
 
@@ -74,18 +75,18 @@ impl Arrivals {
         Arrivals { supply, budget, admission, watch, pending, ready, count: 0, stuck: None, longest: 0 }
     }
 
-    /// The bytes of the longest row so far, in columns whose values differ in length.
+    /// The size in bytes of the largest row so far, counting only columns whose values vary in length.
     pub(super) fn longest(&self) -> u64 {
         self.longest
     }
 
-    /// Whether no row group has to be waited for.
+    /// Whether all row groups are already in memory, so that none has to be waited for.
     pub(super) fn are_at_hand(&self) -> bool {
         matches!(self.supply, Supply::Memory(_))
     }
 
-    /// Whether fetching waits for memory after all arrivals were taken in. Before the epoch begins this means
-    /// nothing: the epoch under way has the memory.
+    /// Whether fetching waits for memory although all parts that have arrived were taken. It is false before
+    /// the epoch begins, because then the previous epoch holds memory that it will release.
     pub(super) fn is_stuck(&self) -> bool {
         match &self.supply {
             Supply::Fetched(_, gauge) => self.admission.is_open() && gauge.is_stuck(self.count, &self.budget),
@@ -93,8 +94,8 @@ impl Arrivals {
         }
     }
 
-    /// Whether fetching would wait for ever: all granted memory is `held` by the window, or none was released
-    /// for a long time. If `is_busy`, batches are being made, which will release memory.
+    /// Whether fetching would wait for memory forever: all used memory is `held` by row groups in the window,
+    /// or none was released for a long time. If `is_busy`, batches are being made and will release memory.
     pub(super) fn is_hopeless(&mut self, held: u64, is_busy: bool) -> bool {
         let used = self.budget.used();
         if is_busy || !self.is_stuck() || self.stuck.is_none_or(|(_, before)| before != used) {
@@ -120,7 +121,8 @@ impl Arrivals {
         })
     }
 
-    /// Waits for the next part and its rows; `None` if fetching waits for memory meanwhile.
+    /// Waits for the next part and its rows. Returns `None` if none can arrive because fetching waits for
+    /// memory.
     pub(super) fn next(&mut self) -> Result<Option<(Part, Resident)>, Interrupt> {
         if let Supply::Memory(parts) = &mut self.supply {
             let (resident, longest) = parts.next()?;
@@ -132,7 +134,8 @@ impl Arrivals {
         }
         let Some(rows) = self.ready.next() else { return Ok(None) };
         if self.ready.as_slice().is_empty() {
-            // With the last of these parts, their permit to wait is given back.
+            // All parts that were received are taken. If `pending` has no more, it is dropped, which returns
+            // its permit to decode row groups ahead of time.
             self.pending.take_if(|pending| pending.is_over());
         }
         self.count += 1;
@@ -140,7 +143,8 @@ impl Arrivals {
         Ok(Some((rows.part, rows)))
     }
 
-    /// Waits for the rows of the next parts; false if fetching waits for memory meanwhile.
+    /// Waits for the rows of the next parts. Returns false if none can arrive because fetching waits for
+    /// memory.
     fn receive(&mut self) -> Result<bool, Interrupt> {
         let watch = self.watch.clone();
         let starved = watch.starved();
@@ -159,7 +163,7 @@ impl Arrivals {
         Ok(true)
     }
 
-    /// Waits until the next parts are fetched.
+    /// Waits until the next parts are fetched. Returns `None` if fetching waits for memory.
     fn wait_for_next(&self) -> Result<Option<PendingRowGroups>, Interrupt> {
         loop {
             let Supply::Fetched(queue, _) = &self.supply else { return Ok(None) };

@@ -1,7 +1,8 @@
-//! The assembly of batches: follows the walk, waits for parts, distributes the work, releases parts.
+//! Assembles the batches of an epoch: goes through the planned steps, waits for the parts (runs of rows of a
+//! row group) that a step needs, starts to make its batch, and releases parts that no later step needs.
 //!
-//! Small batches are made in groups: several steps at once, so that a row group's column is read while it is
-//! in the processor's cache. A group never waits for a part that has not arrived.
+//! The batches of several steps are made together if they are small, so that the values of a column are read
+//! while they are in the processor's cache. A group of steps never waits for a part that has not arrived.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,10 +26,10 @@ use crate::samples::SampleRows;
 use crate::shard::{Part, PartSet, PlannedStep, Walk};
 use crate::shuffle::Window;
 
-/// The function by which the work of an epoch reports its progress.
+/// The callback with which an epoch's threads report their progress to the lifecycle of epochs.
 pub(super) type Report = Arc<dyn Fn(fn(EpochId) -> Event<PrefetchKey>) + Send + Sync>;
 
-/// Makes batches on the pool.
+/// Makes batches on the pool of decoding threads.
 pub(super) struct BatchMaker {
     pool: Arc<ThreadPool>,
     collator: Arc<Collator>,
@@ -36,8 +37,8 @@ pub(super) struct BatchMaker {
     epoch: u64,
     withheld: OfPass,
     admission: Arc<Admission>,
-    /// Every unfinished job holds a clone, so the count says whether any is left. An unfinished job will
-    /// release memory.
+    /// Every unfinished job holds a clone, so the reference count tells whether jobs are still running. They
+    /// will release memory when they finish.
     running: Arc<()>,
 }
 
@@ -52,7 +53,7 @@ impl BatchMaker {
         BatchMaker { pool, collator, watch, epoch, withheld, admission, running: Arc::default() }
     }
 
-    /// Starts to make batches on the pool.
+    /// Starts to make the batches of one group on the thread pool.
     fn start(
         &self,
         sources: Vec<Arc<Resident>>,
@@ -83,17 +84,17 @@ impl BatchMaker {
     }
 }
 
-/// The assembly of one epoch.
+/// Assembles the batches of one epoch from the row groups that arrive.
 pub(super) struct Assembly {
     maker: BatchMaker,
     arrivals: Arrivals,
     hand_over: HandOver,
     report: Report,
-    /// The step at which preparation of the following epoch begins.
+    /// The number of the step at which the loader begins to prepare the following epoch.
     next_at: u64,
     window: Window<Resident>,
-    /// The number of steps that are made together at present. It is one at first, so that the first batch is
-    /// not held up.
+    /// The number of steps whose batches are currently made together. It begins at 1, so that the first batch
+    /// does not wait for others, and doubles up to a limit.
     group: usize,
 }
 
@@ -108,7 +109,7 @@ impl Assembly {
         Assembly { maker, arrivals, hand_over, report, next_at, window: Window::new(), group: 1 }
     }
 
-    /// Makes the batches of `walk`, until it is stopped.
+    /// Makes the batches of all steps of `walk`, unless the epoch is stopped or fails.
     pub(super) fn run(mut self, walk: Walk) {
         let followed = self.follow(walk);
         self.maker.watch.assembled();
@@ -120,8 +121,8 @@ impl Assembly {
             Err(Interrupt::Failed(_)) => return report(Event::Failed),
             Err(Interrupt::Stopped) => return,
         }
-        // This may not have been reported yet: the epoch may end before step `next_at`, or all its steps were
-        // made before it began.
+        // `follow` may not have reported step `next_at`, if the epoch has fewer steps, or if all steps were
+        // assembled before the consumer began the epoch. It is reported now.
         if admission.wait_open().is_ok() {
             report(Event::StepReached);
         }
@@ -138,8 +139,8 @@ impl Assembly {
             let full = group.batches.len() >= self.group;
             let waits = || !step.parts.iter().all(|part| self.window.get(part).is_some());
             if full || (!self.arrivals.are_at_hand() && waits()) {
-                // Rows that are here become batches, so that no batch waits for a row group that it does not
-                // need.
+                // The group is full, or the next step waits for a part. The batches of the group are made
+                // now, so that none waits for a row group that it does not need.
                 self.launch(std::mem::take(&mut group))?;
                 self.group = if full { (self.group * 2).min(self.maker.collator.group) } else { self.group };
             }
@@ -163,8 +164,8 @@ impl Assembly {
     /// Starts to make a group's batches, and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
         let BatchGroup { sources, picks, withheld, bytes, batches } = group;
-        // The last batch's `made_of` holds for the whole group, since only the last step of an epoch repeats
-        // rows, and samples that are not rows are made one batch at a time.
+        // One `made_of` suffices for the group. It differs between batches only in the last step of an epoch,
+        // which may repeat rows, and for samples other than rows, whose groups have one batch.
         let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
@@ -221,7 +222,8 @@ impl Assembly {
         Ok(StepRows { sources, picks, withheld, made_of, bytes, end, padded })
     }
 
-    /// The picks of a step, which ends at row `end`, that are not delivered.
+    /// The indices of the picks (the chosen rows) of a step that are denied and therefore not delivered. The
+    /// step ends at row `end` of the epoch's order.
     fn withheld(&self, sources: &[Arc<Resident>], picks: &[(u32, u32)], end: u64) -> Vec<u32> {
         let rows = self.maker.withheld.at(end);
         if rows.is_empty() {
@@ -235,9 +237,9 @@ impl Assembly {
         picks.map(|(at, _)| at).collect()
     }
 
-    /// Lists the rows of `samples`, one sample after the other. The last `repeated` samples are repeats. If a
-    /// row lies in a head, the continuation of a sample in another row group, that head is added to
-    /// `sources`.
+    /// Lists the rows of `samples`, one sample after the other. The last `repeated` samples are repeats. A
+    /// sample may continue in the next row group; the first rows of that row group, its head, are then added
+    /// to `sources`.
     fn rows_of_samples(
         &self,
         sources: &mut Vec<Arc<Resident>>,
@@ -276,7 +278,8 @@ impl Assembly {
                 Made { samples: samples.len(), repeated, packs: Some(Arc::new(packs)), repeats: None }
             }
             SampleForm::Windows(_) => Made { samples: samples.len(), repeated, packs: None, repeats: None },
-            // Batches deliver single rows, whatever the number of rows in a sample.
+            // Here the batch consists of rows, not of samples with several rows, so samples and repeats are
+            // counted in rows.
             SampleForm::Rows => {
                 let repeated = if repeated > 0 { picks.len() - last } else { 0 };
                 let repeats = (!repeats.is_empty()).then(|| repeats.into());
@@ -286,9 +289,9 @@ impl Assembly {
         (picks, made_of)
     }
 
-    /// Copies the few rows that this step takes from parts that leave after it, and releases the parts early.
-    /// This is needed only for a batch that straddles many parts, and for row groups as large as the budget:
-    /// they are granted memory one at a time, and a batch may straddle two of them.
+    /// Frees memory while this step still waits for parts: copies the few rows that the step takes from parts
+    /// that no later step needs, and releases these parts. This is needed only if the parts of one batch do
+    /// not fit the memory budget together, because they are many, or row groups are as large as the budget.
     fn detach_leaving(
         &mut self,
         leaving: &mut Vec<Part>,
@@ -296,14 +299,15 @@ impl Assembly {
         sources: &mut [Option<Arc<Resident>>],
         picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        // Parts whose turn in this step has not come are copied too, because the part for which fetching
-        // waits may be needed before them.
+        // The rows of parts that come later in this step are copied too, because the part that cannot be
+        // fetched may be needed before them.
         let here: Vec<Part> = leaving.extract_if(.., |part| self.window.get(part).is_some()).collect();
         for gone in here {
             let Some(resident) = self.window.get(&gone).cloned() else { continue };
             self.window.let_go(&gone);
             let Some(source) = parts.iter().position(|part| *part == gone) else { continue };
-            // Mapped rows hold no memory that could be released.
+            // Rows that are mapped from a cache file take nothing from the memory budget, so they are not
+            // copied.
             if resident.memory().is_none() {
                 sources[source] = Some(resident);
                 continue;

@@ -1,4 +1,4 @@
-//! Bad rows: the policy for rows that cannot be delivered, and a record of those that were left out.
+//! Bad rows: the policy for rows that cannot be delivered, and a record of each row that was left out.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::catalog::RowId;
@@ -26,16 +26,16 @@ pub enum OnBadRow {
     /// number of steps. A batch in which all rows are bad gets the next good row of its rank, so that no
     /// batch is empty; that row counts as repeated.
     ///
-    /// A row is also bad if it holds a null and its column becomes an array of values: numbers, booleans,
-    /// times, fixed-length binary, lists, and structures of these, unless `fill_null` gives a value. With
-    /// [`Raise`](OnBadRow::Raise) such nulls are delivered, since Arrow can hold them. Text and binary may be
-    /// null in any case.
+    /// With this policy, a null also makes its row bad if the column holds numbers, booleans, times,
+    /// fixed-length binary, lists, or structures of these, and `fill_null` gives no value for it. With
+    /// [`Raise`](OnBadRow::Raise) such nulls are delivered as nulls. In columns of text and binary, nulls are
+    /// delivered with either policy.
     ///
     /// Only the wanted part of an image is decoded: damage outside that part, such as below a crop, is not
     /// found.
     Skip {
         /// The most rows that one rank may leave out in one epoch; one more ends the epoch with an error. A
-        /// [`Position`](crate::Position) has the count.
+        /// [`Position`](crate::Position) saves how many rows were left out so far.
         at_most: u64,
         /// Whether other rows of the same batch replace rows that are left out, so that batches keep their
         /// shape. They count as repeated.
@@ -61,8 +61,8 @@ impl OnBadRow {
         matches!(self, OnBadRow::Skip { refill: true, .. })
     }
 
-    /// Fails if more bad rows were left out than allowed: `all` has the bad rows that an epoch left out, in
-    /// addition to `before` earlier ones.
+    /// Fails if an epoch left out more bad rows than allowed. `all` are bad rows that it left out, and
+    /// `before` is the number of rows that it left out before them.
     pub(crate) fn check(self, before: u64, all: &[BadRow]) -> Result<()> {
         let OnBadRow::Skip { at_most, .. } = self else { return Ok(()) };
         let left = usize::try_from(at_most.saturating_sub(before)).unwrap_or(usize::MAX);
@@ -97,15 +97,16 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BadRow {
-    /// The reason. All rows of a row group that cannot be read share one reason, which does not name a row:
-    /// there may be millions.
+    /// The reason, without the row's number. If a row group cannot be read, its rows, which may be millions,
+    /// share one reason.
     reason: Error,
     /// The ordinal of the row in its row group.
     row: u64,
-    /// The number of the row in the data set. Given to [`Deny`](crate::Deny), it leaves the row out of later
+    /// The number of the row in the data set. Pass it to [`Deny`](crate::Deny) to leave the row out of later
     /// runs.
     pub id: RowId,
-    /// The global row at which the step that left the row out ends.
+    /// The number of rows in the epoch's order, over all ranks, up to the end of the step that left this row
+    /// out.
     pub end: u64,
 }
 
@@ -114,7 +115,7 @@ impl BadRow {
         BadRow { reason, row, id, end: 0 }
     }
 
-    /// This bad row, as left out of a step that ends at row `end`.
+    /// Sets `end`, the end of the step that left the row out.
     pub(crate) fn until(self, end: u64) -> Self {
         BadRow { end, ..self }
     }

@@ -1,45 +1,47 @@
-//! Steps whose batches are made together, so that a row group's column is read while it is in the processor's
-//! cache.
+//! Groups of steps whose batches are made together, so that the values of a row group's column are read for
+//! all of them while they are in the processor's cache.
 
 use std::sync::Arc;
 
 use crate::reader::Resident;
 
-/// A source is looked for among this number of a group's last sources before it is added to the group.
+/// When a source (the rows of a part in memory) is added to a group, only this number of the group's latest
+/// sources are searched for it.
 const SOURCES_REMEMBERED: usize = 8;
 
 /// The rows of a step, from which its batch is made.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// For each row, its source and its place in the source's deal; for samples of several rows, its source
-    /// and the row itself.
+    /// For each row, the index of its source and its place in the source's deal (the shuffled order of the
+    /// rows). If a sample has several rows, the index of the row in the source replaces the place.
     pub(super) picks: Vec<(u32, u32)>,
-    /// The indices of the picks that are denied, and thus not delivered.
+    /// The indices in `picks` of rows that the user denied, which are not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) made_of: Made,
-    /// The number of bytes that the batch will take; 0 if every row takes equally many.
+    /// The number of bytes that the batch will take; 0 if all rows have the same size.
     pub(super) bytes: u64,
-    /// The global row at which the step ends.
+    /// The number of rows in the epoch's order, over all ranks, up to the end of the step.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
 
-/// The samples that the rows of a batch make.
+/// Describes the samples that the rows of a batch belong to.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     /// The number of samples: rows, windows or packs, each of which is delivered or left out as a whole.
     pub(super) samples: usize,
-    /// How many of the last samples are repeats of samples that another rank has.
+    /// The number of samples at the end of the batch that another rank delivers too, so that no rank is
+    /// without a batch.
     pub(super) repeated: usize,
     pub(super) packs: Option<Arc<PackRows>>,
-    /// How many times each row came earlier in its epoch, if a row may come several times.
+    /// For each row, the number of times it came earlier in the epoch; `None` if rows come only once.
     pub(super) repeats: Option<Arc<[u32]>>,
 }
 
-/// The rows of a batch of packs, and how they are divided among the packs.
+/// Says how the rows of a batch are divided among its packs, rows of fixed length that join several lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackRows {
-    /// For each pack, the end of its rows among those of the batch.
+    /// For each pack, the index after its last row in the batch.
     pub(crate) ends: Vec<u32>,
     /// The length of each row's list.
     pub(crate) lengths: Vec<u32>,
@@ -47,13 +49,14 @@ pub(crate) struct PackRows {
     pub(crate) skipped: Vec<u32>,
 }
 
-/// The rows of several steps, with the sources that they share.
+/// The rows of several steps, from which batches are made together.
 #[derive(Default)]
 pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// For each row, step by step, its source and its place in the source's deal.
+    /// For each row, step by step, the index of its source and its place in the source's deal (the shuffled
+    /// order of the rows).
     pub(super) picks: Vec<(u32, u32)>,
-    /// The indices of the picks that are denied, and thus not delivered.
+    /// The indices in `picks` of rows that the user denied, which are not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) bytes: u64,
     pub(super) batches: Vec<GroupedBatch>,
@@ -62,7 +65,7 @@ pub(super) struct BatchGroup {
 /// One batch of a group.
 pub(super) struct GroupedBatch {
     pub(super) made_of: Made,
-    /// The global row at which the batch ends.
+    /// The number of rows in the epoch's order, over all ranks, up to the end of the batch's step.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
@@ -84,8 +87,8 @@ impl BatchGroup {
         self.picks.extend(picks.into_iter().map(|(source, place)| (indices[source as usize], place)));
     }
 
-    /// The index of a source among those of the group. Consecutive steps usually draw from the same few
-    /// parts.
+    /// Returns the index of a source in the group, and adds the source if it is new. Only the latest sources
+    /// are searched, since consecutive steps usually take rows from the same few parts.
     fn index(&mut self, source: Arc<Resident>) -> u32 {
         let mut last = self.sources.iter().rev().take(SOURCES_REMEMBERED);
         let index = match last.position(|known| Arc::ptr_eq(known, &source)) {

@@ -3,9 +3,9 @@
 //! A batch of images is tens of megabytes. If each batch allocated new memory, its pages would be mapped,
 //! faulted in, zeroed and unmapped each time; pages that are kept are only written.
 //!
-//! While a batch is made, its buffer is [split](PooledBuffer::split) among tasks, each of which owns the
-//! slots of its rows, and the last task [joins](PooledBuffer::join) it again: without a copy and without a
-//! lock.
+//! While a batch is made, its buffer is [split](PooledBuffer::split) into pieces, so that each task writes
+//! its rows to a piece of its own without a lock. The last task [joins](PooledBuffer::join) the pieces
+//! without a copy.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -14,11 +14,11 @@ use forebay_arrow::buffer::Buffer;
 
 use super::slot::{Pages, Slot};
 
-/// A pool of buffers that are kept for the next batches.
+/// A pool that keeps the buffers of past batches for later ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BufferPool {
     free: Arc<Mutex<Vec<Slot>>>,
-    /// The pages of all slots, used or free, that can be registered with a device.
+    /// The pages of all slots (memory of buffers, in use or free) that can be registered with a device.
     pages: Arc<Mutex<Vec<Weak<Pages>>>>,
     keep: usize,
 }
@@ -29,7 +29,7 @@ impl BufferPool {
         BufferPool { free: Arc::default(), pages: Arc::default(), keep }
     }
 
-    /// A buffer of `bytes` bytes, whose content is arbitrary.
+    /// Takes a free buffer of `bytes` bytes from the pool, or allocates one. Its content is arbitrary.
     pub(crate) fn take(&self, bytes: usize) -> PooledBuffer {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         // The buffer that was returned last may still be in the processor's cache.
@@ -38,8 +38,8 @@ impl BufferPool {
         PooledBuffer { slot: kept.unwrap_or_else(|| self.allocate(bytes)), used: bytes, pool: self.clone() }
     }
 
-    /// The pages of the slot that contains this address, if that slot can be registered. The caller must hold
-    /// a batch that uses the slot.
+    /// The pages of the buffer that contains this address, if they can be registered with a device. The
+    /// caller must hold a batch that uses the buffer.
     pub(crate) fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.iter().filter_map(Weak::upgrade).find(|pages| pages.hold(address))
@@ -65,7 +65,7 @@ pub(crate) struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// Takes the buffer apart into pieces of `bytes` bytes; the last one may be shorter.
+    /// Splits the buffer into pieces of `bytes` bytes; the last piece may be shorter.
     pub(crate) fn split(&mut self, bytes: usize) -> Vec<BytesMut> {
         let buffer = &mut self.slot.bytes;
         let mut pieces = Vec::with_capacity(buffer.len().div_ceil(bytes.max(1)));
@@ -75,15 +75,15 @@ impl PooledBuffer {
         pieces
     }
 
-    /// Puts the pieces back, in order.
+    /// Joins the pieces of the buffer again, in their order.
     pub(crate) fn join(&mut self, pieces: impl IntoIterator<Item = BytesMut>) {
         let mut whole = BytesMut::new();
         pieces.into_iter().for_each(|piece| whole.unsplit(piece));
         self.slot.bytes = whole;
     }
 
-    /// Keeps only these rows of `bytes` each, in ascending order. A row may be kept several times, if it also
-    /// replaces rows beside it.
+    /// Keeps only the rows with the indices `kept`, each of `bytes` bytes, and moves them together at the
+    /// front. The indices ascend; a row may be listed several times if it also replaces bad rows beside it.
     pub(crate) fn retain(&mut self, bytes: usize, kept: &[usize]) {
         for (at, row) in kept.iter().enumerate().filter(|(at, row)| at != *row) {
             self.slot.bytes.copy_within(row * bytes..(row + 1) * bytes, at * bytes);
@@ -91,7 +91,7 @@ impl PooledBuffer {
         self.used = kept.len() * bytes;
     }
 
-    /// The bytes of all rows that are kept.
+    /// The bytes of the rows that [`retain`](Self::retain) kept, or of all rows.
     pub(crate) fn rows(&mut self) -> &mut [u8] {
         &mut self.slot.bytes[..self.used]
     }
@@ -110,17 +110,20 @@ impl AsRef<[u8]> for PooledBuffer {
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        // If the batch was abandoned, the buffer is still in pieces, which belong to other owners.
+        // A batch that was abandoned leaves its buffer in pieces, which other owners hold and drop.
         if self.slot.bytes.is_empty() {
             return;
         }
-        // This does not wait for the lock, which may be taken for ever in a forked child.
+        // The lock is not waited for: in a forked child, another thread may have held it at the fork and
+        // never releases it.
         if let Ok(mut free) = self.pool.free.try_lock() {
-            // The buffers that were returned first may have lengths that are no longer used.
+            // The buffer that was returned first is evicted, since its length may be one that is no longer
+            // used.
             let evicted = (free.len() >= self.pool.keep).then(|| free.remove(0));
             free.push(std::mem::replace(&mut self.slot, Slot::new(0)));
             drop(free);
-            // The evicted buffer is dropped outside the lock, since a registration may end with it.
+            // The evicted buffer is dropped after the lock is released, since its memory may have to be
+            // unregistered first.
             drop(evicted);
         }
     }
@@ -157,7 +160,7 @@ mod tests {
         let again = buffers.take(MIN_OF_PAGES);
         assert!(Arc::ptr_eq(&buffers.pages(again.as_ref().as_ptr() as usize).unwrap(), &pages));
         drop(pages);
-        // The pool keeps one buffer: the small one, which is returned last, evicts the large one.
+        // The pool keeps only one buffer. The small buffer is returned last, and so evicts the large one.
         drop((again, small));
         assert!(buffers.pages(address).is_none());
     }

@@ -1,4 +1,4 @@
-//! Builds a loader: checks the user's options, and fills in those that are left open.
+//! Builds a loader: checks the user's options, and fills in the options that the user left open.
 
 mod after;
 mod casts;
@@ -65,37 +65,36 @@ use crate::shard::Position;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before build()"]
 pub struct LoaderBuilder {
-    /// The data set to read; in a mix, that of the first source.
+    /// The data set to read; in a mix, the data set of the first source.
     dataset: Dataset,
     /// The sources of a mix, with their weights.
     mixed: Vec<(LoaderBuilder, f64)>,
     spec: LoaderSpec,
     /// The user's decoders by column, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
-    /// The decodings that the schema beside the files gives for columns about which the user says nothing, by
-    /// their delivered names. They are known after the options are settled.
+    /// The decodings that a schema of Petastorm beside the files gives, by the delivered names of columns. It
+    /// covers only columns about which the user says nothing. Empty before the schema is read.
     decodings: BTreeMap<String, Decoding>,
     /// The cache that the spec describes, if it is open already.
     cache: Option<DiskCache>,
-    /// The tier of the cache, which may be set after the cache.
+    /// The tier of the cache. It is kept here because the user may set it before the cache.
     tier: Tier,
-    /// Whether receipts say which rows of the data set a batch holds.
+    /// Whether the receipt of a batch says which rows of the data set the batch holds.
     numbered: bool,
     /// The only rows to read, if the user listed them.
     only: Option<Vec<RowId>>,
-    /// The beginning of the epoch with which the loader goes on where another loader ended.
+    /// The position (the beginning of an epoch of another loader) after which this loader continues.
     after: Option<Arc<Position>>,
-    /// Whether only the plan is wanted: nothing will be read, so it does not matter which columns are
-    /// delivered.
+    /// Whether only the plan is wanted. Nothing is read then, so the delivered columns do not matter.
     plan_only: bool,
-    /// The number of this source in a mix.
+    /// The index of this source in its mix; 0 without a mix.
     source: u64,
-    /// The number of sources in the mix among which the memory of the default window is shared.
+    /// The number of sources in the mix, which share the memory of the default window; 1 without a mix.
     among: u64,
 }
 
 impl Dataset {
-    /// A builder of a loader over this data set, with all options at their defaults.
+    /// Creates a builder of a loader over this data set, with all options at their defaults.
     pub fn loader(&self) -> LoaderBuilder {
         LoaderBuilder::new(self.clone())
     }
@@ -120,15 +119,15 @@ impl LoaderBuilder {
         }
     }
 
-    /// Makes each receipt say which rows of the data set its batch holds, for functions of single rows in
-    /// another language.
+    /// Makes the receipt of each batch say which rows of the data set the batch holds. Bindings to other
+    /// languages need this for user functions that take single rows.
     pub fn numbered(mut self, numbered: bool) -> Self {
         self.numbered = numbered;
         self
     }
 
-    /// Says that only the plan is wanted. Nothing will be read then, so it does not matter which columns are
-    /// delivered.
+    /// Makes the loader serve only for its plan. Nothing is read then, so the delivered columns do not
+    /// matter.
     pub(crate) fn plan_only(mut self) -> Self {
         self.plan_only = true;
         self

@@ -1,4 +1,5 @@
-//! Makes one batch: columns are gathered, or decoded cell by cell into the batch's own slots.
+//! Makes a batch from rows in memory: gathers its plain columns, and decodes other columns cell by cell
+//! straight into the memory of the batch.
 
 mod following;
 mod packs;
@@ -40,44 +41,46 @@ pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
 use views::{Picks, View};
 pub(super) use windows::{WindowColumn, WindowShape};
 
-/// How the batches of a loader are made.
+/// Makes the batches of a loader from rows in memory, as the loader's options ask.
 #[derive(Debug)]
 pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
     /// The codec of each column of the projection.
     pub(crate) codecs: Vec<Codec>,
-    /// The field of each codec, and of the columns that are added to them.
+    /// The fields of all delivered columns, in the order of `codecs`; columns without a codec, such as row
+    /// ids, come last.
     pub(crate) all: SchemaRef,
-    /// The schema of batches, which columns in stacks are not in.
+    /// The schema of batches. It lacks the columns of `all` that a stacked column contains.
     pub(crate) schema: SchemaRef,
     pub(crate) form: SampleForm,
-    /// How many batches may be made together. A row group's column is then read while it is in the
-    /// processor's cache, instead of once for each batch.
+    /// The most batches that are made together. A column of a row group is then read while it is in the
+    /// processor's cache, and not again for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
-    /// Whether the row at each place of a deal, the shuffled order of a part's rows, must be known: for
-    /// columns that are not in that order, and for bad rows.
+    /// Whether row groups in memory keep the list of their shuffled rows. It is needed for columns that are
+    /// stored in another order than the shuffled one, and for naming bad rows.
     pub(crate) needs_deals: bool,
     /// Whether batches say which rows of the data set they hold.
     pub(crate) numbered: bool,
-    /// Whether the last column is the number of each row.
+    /// Whether batches have a column of row ids.
     pub(crate) row_id: bool,
-    /// Whether batches have a column that says which rows count.
+    /// Whether batches have a boolean column that is false for rows that only pad or replace others.
     pub(crate) row_mask: bool,
-    /// Whether each column that is read has a single value in each part.
+    /// For each column that is read: whether it has a single value in each file.
     pub(crate) keys: Vec<bool>,
-    /// The columns in the form in which row groups are held, if a codec changes their values; `None` if rows
-    /// are held as they are stored.
+    /// The schema of row groups in memory, if a codec converts a column once for the whole row group; `None`
+    /// if row groups are held as they are stored.
     pub(crate) held: Option<SchemaRef>,
     /// Whether rows may come from a cache, which keeps them as they are stored.
     pub(crate) is_cached: bool,
     pub(crate) buffers: BufferPool,
-    /// The memory for cells while they are decoded.
+    /// The scratch memory that decoders share.
     pub(crate) workspace: Workspace,
     pub(crate) monitor: Arc<Monitor>,
     /// The seed of the augmentation.
     pub(crate) seed: u64,
-    /// The tag of each column, which separates its random draws from those of others.
+    /// A number for each column that goes into the keys of its random draws. Columns that change together
+    /// with an image have the number of the image's column.
     pub(crate) tags: Vec<u64>,
     pub(crate) lengths: Lengths,
 }
@@ -112,8 +115,8 @@ impl SampleForm {
     }
 }
 
-/// The columns in the form in which row groups are held after [`Collator::prepared`], or after
-/// [`Collator::coded`] if they come from a cache; `None` for the stored form.
+/// The schema of row groups in memory, after [`Collator::prepared`] or, for rows from a cache,
+/// [`Collator::coded`] has converted their columns; `None` if no column is converted.
 pub(crate) fn held_schema(
     stored: &SchemaRef,
     codecs: &[Codec],
@@ -135,7 +138,9 @@ pub(crate) fn held_schema(
     (!is_stored).then(|| Arc::new(Schema::new(fields)))
 }
 
-/// How row groups hold a column. A cache keeps what is stored, and not all rows that come from it are coded.
+/// The conversion of a column that row groups hold converted, if any. With a cache, a column is converted
+/// only if its stored and converted types always differ, because some row groups from a cache hold stored
+/// values.
 fn held_of(codec: &Codec, is_key: bool, is_cached: bool) -> Option<&dyn Held> {
     codec.held().filter(|held| !is_key && (held.is_told_apart() || !is_cached))
 }
@@ -144,21 +149,24 @@ fn held_of(codec: &Codec, is_key: bool, is_cached: bool) -> Option<&dyn Held> {
 #[derive(Clone)]
 pub(crate) struct BatchRows {
     pub(crate) collator: Arc<Collator>,
-    /// The parts that rows come from; each keeps its memory permit until the batch is made.
+    /// The row groups, or parts of them, that the rows come from. Each keeps its memory permit until the
+    /// batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
     pub(crate) picks: Picks,
-    /// How many of the last samples are repeats of samples that another rank has.
+    /// How many samples at the end of the batch repeat samples of another rank, so that all ranks have
+    /// batches of equal size.
     pub(crate) repeated: usize,
-    /// How the rows make packs, if they do.
+    /// How the rows are divided among packs, if the samples are packs.
     pub(crate) packs: Option<Arc<PackRows>>,
-    /// How many times each row came earlier in its epoch, if a row may come several times.
+    /// For each row, the number of its earlier deliveries in this epoch; `None` if each row is delivered
+    /// once.
     pub(crate) repeats: Option<Arc<[u32]>>,
-    /// The indices of the picks that are denied and thus not delivered, ascending.
+    /// The indices in `picks` of the denied rows, which are not delivered, in ascending order.
     pub(crate) withheld: Arc<[u32]>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
-    /// A clone that shows, while it exists, that row groups are held.
+    /// The batch maker counts the clones of this value to find out whether batches are still being made.
     pub(crate) _running: Arc<()>,
 }
 
@@ -166,37 +174,39 @@ pub(crate) struct BatchRows {
 pub(crate) struct Collated {
     pub(crate) batch: RecordBatch,
     pub(crate) skipped: Vec<BadRow>,
-    /// The number of samples that it was made of: rows, windows or packs, including those that were left out.
+    /// The number of samples (rows, windows or packs) that were planned for the batch, including those left
+    /// out.
     pub(crate) samples: usize,
-    /// The number of samples that replace those that were left out.
+    /// The number of repeated samples that fill the places of samples left out.
     pub(crate) refilled: u64,
-    /// The ordinals of the batch's rows in the data set, if they are wanted.
+    /// The numbers of the batch's rows in the data set; empty unless they are wanted.
     pub(crate) numbers: Arc<[u64]>,
-    /// The keys of these rows, if a row may come several times.
+    /// The keys for random draws of these rows; `None` unless a row may be delivered several times.
     pub(crate) keys: Option<Arc<[u64]>>,
 }
 
-/// Batches that were made together, still as one.
+/// One large batch of all rows that are collated together, before it is cut into the batches of single steps.
 struct Complete {
     batch: RecordBatch,
-    /// The bad rows, with their indices among all rows.
+    /// The bad rows with their errors, each by its index among all picked rows.
     bad: Vec<(usize, Error)>,
-    /// The samples that are not delivered, in the order of the plan: those with bad rows, and those that are
-    /// withheld.
+    /// The samples that are not delivered, in ascending order: those with bad rows, and those that are
+    /// denied.
     left_out: Vec<usize>,
-    /// The samples that were kept, in the order of delivery, if some are bad.
+    /// The samples to deliver, in order, with repeats that replace others; `None` if no sample is left out.
     kept: Option<Vec<usize>>,
 }
 
-/// The fewest bytes that one task gathers in columns of fixed width, so that a thousand narrow columns are
-/// not a thousand tasks.
+/// The least number of bytes that one task gathers from columns of fixed width. Narrow columns share a task,
+/// so a thousand of them do not become a thousand tasks.
 const GATHERED_PER_TASK: usize = 256 << 10;
 
-/// A batch that is being collated by equal tasks, of which the last to finish puts the batch together.
+/// A batch, or several that are made together, while tasks on the thread pool fill its columns. The last task
+/// to finish puts the result together.
 ///
-/// Tasks never wait, so the pool works through batches in the order in which they were started. (If each
-/// batch had a join, a thread that waits for a stolen half would begin the next batch meanwhile, on top of
-/// its stack, and would hand over the first one only when both are done.)
+/// No task waits for another, so the pool works through batches in the order in which they were started. With
+/// a fork-join for each batch, a thread that waits for a stolen half would begin the next batch meanwhile,
+/// and could hand over the first one only when both are done.
 struct Collation {
     request: BatchRows,
     /// The rows of the sources, as they were when the batch was begun.
@@ -211,7 +221,7 @@ struct Collation {
     outputs: Vec<Sender<Result<Collated>>>,
 }
 
-/// The rows of the sources; parts that were decoded together share theirs.
+/// The rows in memory of each source. Sources that were decoded together share one `Rows`.
 #[derive(Clone)]
 struct SourceRows {
     rows: Vec<Arc<Rows>>,
@@ -224,32 +234,32 @@ struct SourceRows {
 struct TaskResults {
     columns: Vec<Option<ArrayRef>>,
     decoded: Vec<Slots>,
-    /// Bad rows with their places in the batch, in the order in which they were found.
+    /// Bad rows, by their indices among all picked rows, in the order in which tasks found them.
     bad: Vec<(usize, Error)>,
     failure: Option<Error>,
 }
 
-/// The slots of a decoded column, and of the columns that are filled together with it. They are split among
-/// tasks, each of which returns its pieces.
+/// The memory of a decoded column, cut into one slot for each cell. If an image column has several views,
+/// their columns are filled together. Pieces of neighbouring slots go to tasks, which return them filled.
 struct Slots {
     /// The number of slots in a piece.
     cells: usize,
-    /// The columns. The cells are those of the first column.
+    /// The columns that are filled together. The first is the one whose cells are decoded.
     columns: Vec<ColumnSlots>,
 }
 
-/// The slots in one column.
+/// The memory of one column in a batch.
 struct ColumnSlots {
     column: usize,
     /// The bytes of one slot.
     bytes: usize,
-    /// The buffer, taken by the first task. Batches that wait for their turn then need none, and a buffer
-    /// that was just released is reused at once.
+    /// The buffer, which the first task takes from the buffer pool. Batches that wait for a thread then hold
+    /// none, and a buffer that was just released is reused at once.
     buffer: Option<PooledBuffer>,
     pieces: Vec<Option<BytesMut>>,
 }
 
-/// Neighbouring slots of a column.
+/// Neighbouring slots of a column, which one task fills.
 struct Piece {
     slots: BytesMut,
     /// The bytes of one slot.
@@ -259,8 +269,8 @@ struct Piece {
 enum Task {
     /// Gathers neighbouring columns.
     Gather(Range<usize>),
-    /// Decodes the cells of a piece of a column's slots, given by the index of the column among the decoded
-    /// ones and the number of the piece.
+    /// Decodes cells into a piece of a column: the index of the column in `TaskResults::decoded`, and the
+    /// index of the piece.
     Decode(usize, usize),
 }
 
@@ -297,7 +307,7 @@ impl SourceRows {
         &self.rows[self.of[source] as usize]
     }
 
-    /// The cells of a row of a source.
+    /// The cells of a row in all columns.
     fn cells(&self, source: u32, row: u32) -> RowCells<'_> {
         let rows = self.rows_of(source as usize);
         RowCells::new(&rows.batch, row as usize, rows.is_mapped())
@@ -305,8 +315,8 @@ impl SourceRows {
 }
 
 impl BatchRows {
-    /// Hands the tasks to the pool. `outputs` has the number of samples of each batch and the channel to send
-    /// it to.
+    /// Starts the tasks that make the batches. `outputs` has the number of samples of each batch, and the
+    /// channel to which it is sent.
     pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
         let (sizes, outputs) = outputs.into_iter().unzip();
         let (collation, tasks) = Collation::new(self, sizes, outputs);
@@ -317,8 +327,8 @@ impl BatchRows {
         }
     }
 
-    /// Decodes the cells of the rows from `from` on into their slots in each piece, and returns failures with
-    /// their picks.
+    /// Decodes the cells of consecutive rows, beginning with row `from` of the view, into the slots of the
+    /// pieces. Returns the bad rows by their indices among all picked rows.
     fn decode(
         &self,
         source_rows: &SourceRows,
@@ -371,8 +381,8 @@ impl BatchRows {
         Ok(bad)
     }
 
-    /// Decodes the cells of a window into one slot, and returns the pick of a bad row with its error. A
-    /// window with a row that could not be read is bad for that reason instead.
+    /// Decodes the cells of one window of rows into a slot, and returns the index and the error of a bad row.
+    /// Does nothing if a row of the window could not be read, which [`lost`](Self::lost) reports.
     fn decode_window(
         &self,
         codec: &dyn DecodeCells,
@@ -398,7 +408,7 @@ impl BatchRows {
         decoded.err().map(|(at, error)| (first + frames[at] as usize, error))
     }
 
-    /// An error with the place of a pick in a column.
+    /// Adds the row and the column in which an error occurred.
     fn placed(&self, error: Error, pick: usize, column: usize) -> Error {
         let (source, place) = self.picks[pick];
         error.at(self.collator.place(&self.sources[source as usize], place, column))
@@ -406,8 +416,9 @@ impl BatchRows {
 }
 
 impl BatchRows {
-    /// The rows of a gathered column that have a null, if such rows are left out. Otherwise nulls are
-    /// delivered, and a consumer whose arrays cannot hold them refuses them.
+    /// The rows of a gathered column that have a null where the batch needs a value, if bad rows are left
+    /// out. If they raise an error instead, nulls are delivered, and a consumer whose arrays cannot hold them
+    /// refuses them.
     fn nulls(&self, (column, view): (usize, &View), gathered: &dyn Array) -> Vec<(usize, Error)> {
         let collator = &self.collator;
         if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
@@ -430,8 +441,8 @@ impl BatchRows {
         missing.collect()
     }
 
-    /// The rows of a gathered column that its codec cannot deliver, with their places. A row that could not
-    /// be read is bad for that reason instead.
+    /// Adds their places to the errors of rows that a codec cannot deliver. Leaves out rows that could not be
+    /// read, which [`lost`](Self::lost) reports.
     fn refused(&self, (column, view): (usize, &View), rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
         let placed = rows.into_iter().filter_map(|(at, error)| {
             let (source, place) = view.picks[at];
@@ -441,7 +452,8 @@ impl BatchRows {
         placed.collect()
     }
 
-    /// The key for the random draws of a column, for one of the rows that it is delivered for.
+    /// The key for the random draws of a column in row `at` of its view. The rows of a window may share the
+    /// key of the window's first row.
     fn key(&self, column: usize, view: &View, at: usize) -> RowKey {
         let pick = view.among_all(at);
         let drawn_with = match &self.collator.form {
@@ -473,8 +485,8 @@ impl BatchRows {
         }
     }
 
-    /// The rows of some samples in a column that is delivered for `each` rows of a sample. In packs, columns
-    /// that are not packed have all rows of a pack.
+    /// The indices in a column of the rows that belong to these samples. The column has `each` rows for each
+    /// sample; in packs, a column that is not packed has the rows of all lists.
     fn rows_of_samples(&self, samples: &[usize], column: usize, each: usize) -> Vec<usize> {
         match &self.packs {
             Some(packs) if !self.collator.form.packs(column) => {
@@ -508,7 +520,7 @@ impl BatchRows {
         Int64Array::from_iter_values(picks.map(number))
     }
 
-    /// The rows of parts that could not be read, with the reason, which all rows of a part share.
+    /// The picked rows of row groups that could not be read, each with the error of its row group.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
             return Vec::new();
@@ -533,7 +545,7 @@ impl Collation {
         };
         let view = |column: usize| &views[request.collator.view(column)];
         let mut tasks = Vec::new();
-        // The number of bytes that the present task gathers.
+        // The number of bytes that the last `Gather` task gathers so far.
         let mut gathered = 0;
         let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
         for (column, codec) in codecs.iter().enumerate() {
@@ -601,7 +613,8 @@ impl Collation {
         &self.views[self.request.collator.view(column)]
     }
 
-    /// The selection of the picks for a column of this type.
+    /// The rows to copy from a column of this type, in output order. Narrow columns may be in shuffled order
+    /// in memory; all others are in stored order.
     fn selection<'a>(&self, view: &'a View, data_type: &DataType) -> &'a Selection {
         let of = &self.rows.of;
         match is_narrow(data_type) && self.request.sources.iter().any(|source| source.is_dealt()) {
@@ -615,8 +628,8 @@ impl Collation {
         }
     }
 
-    /// The picks as pairs of a source and the index of a row. `rows_of` gives the first row of a source, and
-    /// the row at each place of its deal.
+    /// For each pick, its source and the index of its row in memory. `rows_of` gives the index of a source's
+    /// first row, and the row at each place of its shuffled order if the two differ.
     fn rows_at<'a>(
         &'a self,
         view: &'a View,
@@ -629,18 +642,18 @@ impl Collation {
         })
     }
 
-    /// The index of the rows that each pick comes from.
+    /// For each pick, the index in `self.rows.rows` of the rows that it comes from.
     fn picked_sources(&self, view: &View) -> impl Iterator<Item = u32> {
         view.picks.iter().map(|(source, _)| self.rows.of[*source as usize])
     }
 
-    /// The value of each source, if the column has a single value in each.
+    /// For a column with a single value in each file: that value for each element of `self.rows.rows`.
     fn keys(&self, column: usize, arrays: &[&dyn Array]) -> Result<Option<ArrayRef>> {
         let is_key = self.request.collator.keys.get(column).is_some_and(|is_key| *is_key);
         if !is_key {
             return Ok(None);
         }
-        // A null stands for a source without rows, from which no row is picked.
+        // Rows may be empty; then no pick names them, and a null takes the place of their value.
         let first = |array: &&dyn Array| match array.is_empty() {
             true => new_null_array(array.data_type(), 1),
             false => array.slice(0, 1),
@@ -650,7 +663,8 @@ impl Collation {
         concat(&values).or_fail().map(Some)
     }
 
-    /// The column of a decoding task, and the pieces of the task.
+    /// Takes a piece out of each column that a decoding task fills. Also returns the column whose cells are
+    /// decoded.
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, Vec<Piece>)> {
         let mut results = self.lock();
         let Slots { cells, columns } = &mut results.decoded[place];
@@ -667,7 +681,8 @@ impl Collation {
         Some((first, taken))
     }
 
-    /// The picked values of a column, and the bad rows with their places in the batch.
+    /// The values of the picked rows in a column. Also returns the bad rows by their indices among all picked
+    /// rows.
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
         let (codec, view) = (&collator.codecs[column], self.view(column));
@@ -749,7 +764,8 @@ impl Collation {
         Ok(())
     }
 
-    /// Cuts all rows into batches and sends each one. If the epoch was left, no one receives them.
+    /// Cuts the large batch into the batches of single steps and sends each. If the consumer left the epoch,
+    /// the channels are closed and the batches are dropped.
     fn send(&self, complete: Result<Complete>) {
         self.request.watch.made(self.outputs.len() as u64);
         let Complete { batch, bad, left_out: all_left_out, kept } = match complete {
@@ -787,8 +803,8 @@ impl Collation {
         }
     }
 
-    /// The ordinals of these picks in the data set, if they are wanted, and their keys, if rows may come
-    /// several times.
+    /// The numbers of these picks in the data set, if they are wanted, and the keys for their random draws,
+    /// if a row may be delivered several times.
     fn numbers(&self, picks: impl Iterator<Item = usize> + Clone) -> (Arc<[u64]>, Option<Arc<[u64]>>) {
         let BatchRows { collator, sources, .. } = &self.request;
         if !collator.numbered {
@@ -803,21 +819,21 @@ impl Collation {
         (picks.map(number).collect(), keys)
     }
 
-    /// The sources whose rows another program changed while they were gathered.
+    /// The sources whose memory-mapped rows another program changed while they were gathered.
     fn changed(&self) -> Vec<usize> {
         let SourceRows { rows, of } = &self.rows;
         let is_changed: Vec<bool> = rows.iter().map(|rows| rows.is_mapped() && !rows.is_intact()).collect();
         (0..of.len()).filter(|source| is_changed[of[*source] as usize]).collect()
     }
 
-    /// Assembles the batch; if rows were changed during that, assembles it again from private copies. Then
-    /// the first result is worthless, even if it is a failure.
+    /// Assembles the batch. If another program changed memory-mapped rows meanwhile, the result is discarded,
+    /// even an error, and the batch is made again from private copies of those rows.
     fn complete(&self) -> Result<Complete> {
         let mut changed = self.changed();
         if changed.is_empty() {
             return self.finish();
         }
-        // The slots of the first result are released before new ones are taken.
+        // This releases the buffers of the first attempt before new ones are taken.
         drop(std::mem::take(&mut *self.lock()));
         let mut request = self.request.clone();
         let mut rows = self.rows.clone();
@@ -837,7 +853,7 @@ impl Collation {
             }
             let (again, tasks) = Collation::new(request.clone(), self.sizes.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));
-            // Other rows may have been changed since.
+            // More rows may have been changed since the first check.
             changed = again.changed();
             if changed.is_empty() {
                 return done.and_then(|()| again.finish());
@@ -854,15 +870,17 @@ impl Collation {
         }
         let collator = &self.request.collator;
         bad.extend(self.request.lost());
-        // A withheld sample that is bad as well only counts as withheld.
+        // A sample that is both denied and bad counts as denied only.
         let mut left_out: Vec<usize> =
             self.request.withheld.iter().map(|pick| self.request.sample_of(*pick as usize)).collect();
         left_out.dedup();
         bad.retain(|(row, _)| left_out.binary_search(&self.request.sample_of(*row)).is_err());
-        // If a row is bad in several columns, the first column counts, whichever thread came first.
+        // If a row is bad in several columns, the first column's error is kept, whichever thread found it
+        // first.
         bad.sort_by_cached_key(|(row, error)| {
             let column = error.place().column.as_deref().and_then(|name| collator.all.index_of(name).ok());
-            // A bad image is found by its own column, and by those that follow it.
+            // The column of an image and the columns that follow it may both report it; the cause then
+            // decides.
             (*row, column, error.cause().to_owned())
         });
         if matches!(collator.on_bad_row, OnBadRow::Raise)
@@ -937,7 +955,7 @@ impl Collation {
         }
         if collator.row_mask {
             let sample = |at: usize| kept.as_ref().map_or(at, |kept| kept[at]);
-            // If a sample replaces others, its first occurrence counts.
+            // Of the repeats of a sample that replace others, only the first counts.
             let is_first = |at: usize| at == 0 || sample(at - 1) != sample(at);
             let is_own = |at: usize| sample(at) < samples - self.request.repeated;
             let counts = BooleanBuffer::collect_bool(delivered, |at| is_first(at) && is_own(at));
@@ -950,16 +968,16 @@ impl Collation {
         Ok(Complete { batch, bad, left_out, kept })
     }
 
-    /// The samples that are delivered: those that are not left out. If batches keep their shape, a sample
-    /// that is left out is replaced by the nearest good sample before it in its batch, or else after it. The
-    /// result ascends.
+    /// The samples to deliver, in ascending order: all but those left out. If batches keep their shape, the
+    /// nearest good sample before a sample that is left out is repeated in its place, or else the one after
+    /// it in the same batch.
     fn kept(&self, left_out: &[usize]) -> Vec<usize> {
         let mut bad = left_out.iter().copied().peekable();
         let (mut kept, mut first) = (Vec::new(), 0);
         for samples in &self.sizes {
             let end = first + samples;
             let begin = kept.len();
-            // The number of bad samples before the first good one.
+            // The number of left-out samples before the first good one.
             let mut early = 0;
             for sample in first..end {
                 if bad.next_if_eq(&sample).is_none() {
@@ -977,7 +995,7 @@ impl Collation {
     }
 }
 
-/// The rows of a column, before they follow an image.
+/// Gathers the rows of a column, before values such as boxes are changed with their image.
 fn gather_rows(codec: &Codec, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
     match codec.as_gather() {
         Some(codec) => codec.gather(sources, selection),
@@ -986,7 +1004,7 @@ fn gather_rows(codec: &Codec, sources: &[&dyn Array], selection: &Selection) -> 
 }
 
 impl Collator {
-    /// The index of a column's view among the views of a batch.
+    /// The index of the view (the set of rows for which a column is delivered) in [`Collation::views`].
     fn view(&self, column: usize) -> usize {
         match &self.form {
             SampleForm::Windows(windows) => windows.view(column),
@@ -1002,10 +1020,9 @@ impl Collator {
         }
     }
 
-    /// Prepares the rows of a row group that no one else uses yet: does all work that takes less for a row
-    /// group than for each batch, such as bringing narrow columns into an order while they are in the
-    /// processor's cache. Columns are done one after the other, since the budget covers a second copy of only
-    /// one.
+    /// Prepares the rows of a row group that was just read: does all work that costs less once for a row
+    /// group than for every batch, such as putting narrow columns into the shuffled order. Columns are
+    /// prepared one after the other, because the budget covers a second copy of only one.
     pub(super) fn prepared(&self, rows: RecordBatch, order: Option<&Selection>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
         let schema = self.held.as_ref().unwrap_or(&schema).clone();
@@ -1027,7 +1044,7 @@ impl Collator {
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// Prepared rows with narrow columns brought into an order; the others are shared.
+    /// Prepared rows with their narrow columns in the shuffled order; the other columns are shared.
     pub(super) fn dealt(&self, rows: &RecordBatch, order: &Selection) -> Result<RecordBatch> {
         let columns = rows.columns().iter().zip(&self.keys).map(|(column, is_key)| {
             match is_narrow(column.data_type()) && !is_key {
@@ -1039,8 +1056,8 @@ impl Collator {
         RecordBatch::try_new_with_options(rows.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// The rows of a cache with those columns in memory that are held in another form than the stored one,
-    /// and the bytes that these take; `None` if there are none.
+    /// Converts the rows of a row group from a cache: columns that row groups hold in another form than the
+    /// stored one. Also returns the bytes of the converted columns; `None` if no column is converted.
     pub(super) fn coded(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, u64)>> {
         let Some(schema) = &self.held else { return Ok(None) };
         let mut bytes = 0;
@@ -1058,18 +1075,18 @@ impl Collator {
         Ok(Some((coded, bytes)))
     }
 
-    /// The form in which row groups hold a column, if that is not the stored type.
+    /// The conversion of a column that row groups hold in another form than the stored one.
     fn held(&self, column: usize) -> Option<&dyn Held> {
         self.held.as_ref()?;
         held_of(self.codecs.get(column)?, *self.keys.get(column)?, self.is_cached)
     }
 
-    /// The ordinal in the whole data set of the row at a place of a resident's deal.
+    /// The number in the whole data set of a row, which `place` names in the shuffled order of its source.
     pub(super) fn ordinal(&self, resident: &Resident, place: u32) -> u64 {
         self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(place)
     }
 
-    /// The place, for messages, of a row of a resident's deal in a column.
+    /// The file, row group, row and column to name in an error about a row.
     pub(super) fn place(&self, resident: &Resident, place: u32, column: usize) -> Place {
         let group = &self.catalog.groups[resident.part.group as usize];
         self.catalog
@@ -1077,7 +1094,7 @@ impl Collator {
             .column(self.all.field(column).name().as_str())
     }
 
-    /// The place, for messages, of a row of a resident's deal in a column, and the row's id if it is known.
+    /// The row and column to name in an error, with the row's id if ids are known.
     pub(super) fn found_row(&self, resident: &Resident, place: u32, column: usize) -> FoundRow {
         let ids = self.catalog.ids_of(resident.part.group as usize);
         let id = self.catalog.has_row_ids().then(|| ids.at(resident.row_in_group(place)));

@@ -1,9 +1,10 @@
-//! The reports of a layer between the pipe and the training loop, such as a transform.
+//! Reports to the statistics what happens to batches after they leave the loader: when the training loop
+//! waits, and the work of a layer before it, such as a transform.
 
 use crate::monitor::{Stage, Watch};
 
-/// Reports, for one epoch, when the consumer waits and what is done to its batches on the way. Only
-/// [`Stats`](super::Stats) uses the reports. Cheap to clone; clones share their state.
+/// Reports, for one epoch, when the consumer (the training loop) waits, and which work is done on its batches
+/// before it gets them. [`Stats`](super::Stats) shows the result. Cheap to clone; clones share their state.
 ///
 /// A batch that leaves [`Epoch::next_step`](super::Epoch::next_step) is being [handed over](Stage::HandOver)
 /// until another stage is reported.
@@ -35,15 +36,15 @@ impl Consumer {
         self.watch.gets_nothing();
     }
 
-    /// Reports that the thread that takes batches from the pipe works on one for this stage, until it takes
-    /// the next one.
+    /// Reports that the thread that takes batches from the loader now does the work of `stage` on one, until
+    /// it takes the next.
     pub fn works(&self, stage: Stage) {
         self.watch.works(Some(stage));
     }
 
-    /// Reports that one more thread or process works for this stage, beside the one that takes batches from
-    /// the pipe, until [`ends_beside`](Self::ends_beside). The times of all such threads and processes are
-    /// added up.
+    /// Reports that one more thread or process begins to work for `stage`, until
+    /// [`ends_beside`](Self::ends_beside). It works beside the thread that takes batches from the loader. The
+    /// times of all such threads and processes are added up.
     pub fn begins_beside(&self, stage: Stage) {
         self.watch.begins_beside(stage);
     }
@@ -53,19 +54,20 @@ impl Consumer {
         self.watch.ends_beside(stage);
     }
 
-    /// Reports that the batch that the consumer takes next is at this stage; with `None`, that it no longer
-    /// is.
+    /// Reports that `stage` now works on the batch that the consumer gets next. `None` reports that no stage
+    /// outside the loader works on it any more.
     pub fn is_at(&self, stage: Option<Stage>) {
         self.watch.is_at(stage);
     }
 
-    /// Reports that the consumer's own thread works for this stage before it has its batch; with `None`, that
-    /// it no longer does.
+    /// Reports that the consumer's own thread does the work of `stage` before it has its batch. `None`
+    /// reports that this work is done.
     pub fn works_near(&self, stage: Option<Stage>) {
         self.watch.works_near(stage);
     }
 
-    /// Reports that the thread that takes batches from the pipe is ahead of the consumer and waits for it.
+    /// Reports that the thread that takes batches from the loader is ahead, and waits until the consumer
+    /// takes one.
     pub fn is_full(&self) {
         self.watch.is_full();
     }
@@ -75,8 +77,8 @@ impl Consumer {
         self.watch.count(stage, items, bytes);
     }
 
-    /// Runs work of a stage that is delayed until a batch is first read; `work` also returns the bytes that
-    /// it made. If the consumer's thread calls this, the consumer waits meanwhile.
+    /// Runs work of a stage that was put off until a batch is first read, and reports its time. `work` also
+    /// returns the number of bytes that it made. On the consumer's thread, the time counts as a wait.
     pub fn looks<T, E>(&self, stage: Stage, work: impl FnOnce() -> Result<(T, u64), E>) -> Result<T, E> {
         let mut looking = self.watch.looks(stage);
         let (made, bytes) = work()?;

@@ -1,4 +1,4 @@
-//! A data set: its catalogue, and the store that holds its bytes.
+//! The data set that a user opens: its files, row groups and columns, and the store that holds the bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,11 +50,13 @@ pub struct Dataset {
     io: Arc<Mutex<Option<Arc<IoRuntime>>>>,
     /// The process that opened the data set.
     process: Process,
-    /// The schema that Petastorm wrote for the data set, after it was looked for.
+    /// The schema that Petastorm wrote beside the files; empty until it is looked for, `None` if there is
+    /// none.
     pub(super) petastorm: Arc<OnceLock<Option<Arc<Unischema>>>>,
-    /// The statistics of opening the data set.
+    /// The time, files and bytes that opening the data set took.
     pub(super) opened: StageStats,
-    /// The locations and options that opened the data set; `None` for a store that the user provided.
+    /// The locations and options with which the data set was opened, to open it again at newer versions;
+    /// `None` for a store of the user's own.
     origin: Option<Arc<DatasetOrigin>>,
 }
 
@@ -74,8 +76,8 @@ pub trait Locations {
     /// The locations as text.
     ///
     /// # Errors
-    /// `Invalid` for a path that is not valid UTF-8: file names are part of a data set's identity, so they
-    /// are not converted.
+    /// `Invalid` for a path that is not valid UTF-8: the names of files identify a data set, so such a name
+    /// is refused instead of altered.
     fn into_locations(self) -> Result<Vec<String>>;
 }
 
@@ -138,7 +140,7 @@ fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Options for opening a data set, for when the defaults of [`Dataset::open`] do not fit.
+/// Options for opening a data set, if the defaults of [`Dataset::open`] do not fit.
 ///
 /// ```no_run
 /// use forebay::OpenOptions;
@@ -174,19 +176,19 @@ impl OpenOptions {
         self
     }
 
-    /// Leaves out the `key=value` folders, and the files of a table, in which a filter matches no row
-    /// according to the keys and the statistics of the table's log: their footers are not read. The data set
-    /// then consists of the other files, exactly as a loader with this filter sees it. The loader needs the
-    /// filter as well, for the rows. Default: all files.
+    /// Opens only the files in which a filter can match rows, according to the keys of `key=value` folders
+    /// and, in a table, the statistics of its log; the footers of the others are not read. The data set
+    /// consists of these files, exactly as a loader with this filter sees it. The loader needs the filter
+    /// too, to select rows. Default: all files.
     pub fn folders(mut self, filter: impl Into<Filter>) -> Self {
         self.folders = Some(filter.into());
         self
     }
 
-    /// Reads files whose columns differ: a column that a file lacks is null there, and values are read in the
-    /// narrowest type that holds those of all files, such as 64-bit integers for columns of 32 and 64 bits.
-    /// The first file's columns come first. Default: false; reading a column that differs in more than its
-    /// encoding is refused.
+    /// Accepts files whose columns differ. A column that a file lacks is null in its rows, and values are
+    /// read as the narrowest type that holds those of all files, such as 64-bit integers for columns of 32
+    /// and 64 bits. The columns of the first file come first. Default: false; a loader then refuses to read a
+    /// column that differs between files in more than its encoding.
     pub fn merge_schema(mut self, merge: bool) -> Self {
         self.differences = if merge { Differences::Merged } else { Differences::Refused };
         self
@@ -200,22 +202,22 @@ impl OpenOptions {
         self
     }
 
-    /// The version of the table, if the location is one; of an Iceberg table, the number of a snapshot.
-    /// Default: the newest.
+    /// The version to open, if the location is a table; for an Iceberg table, the id of a snapshot. Default:
+    /// the newest.
     pub fn version(mut self, version: u64) -> Self {
         self.versions.as_of = AsOf::Version(version);
         self
     }
 
-    /// The versions of several tables, by their locations as in [`Dataset::tables`]. A table that is not
-    /// named is opened at the version of the other options. Default: none.
+    /// The version of each table, if there are several. Locations are written as in [`Dataset::tables`]; a
+    /// table that is not listed gets the version that the other options name. Default: none.
     pub fn versions(mut self, by_location: BTreeMap<String, u64>) -> Self {
         let version = |(location, version)| (location, AsOf::Version(version));
         self.versions.by_location = by_location.into_iter().map(version).collect();
         self
     }
 
-    /// The versions of several tables by their locations, each as a text that opened it.
+    /// The version of each table as text, such as a number, a name or a time, if there are several.
     #[doc(hidden)]
     pub fn opened_as(mut self, by_location: BTreeMap<String, String>) -> Self {
         let version = |(location, text): (String, String)| (location, AsOf::version(&text));
@@ -223,14 +225,14 @@ impl OpenOptions {
         self
     }
 
-    /// The version for which an Iceberg table has a name: that of a branch or a tag, such as `main`.
+    /// The branch or tag of an Iceberg table to open, such as `main`.
     pub fn reference(mut self, name: &str) -> Self {
         self.versions.as_of = AsOf::Named(name.into());
         self
     }
 
-    /// The version of the table by its number or name, or by a time, as people write them: at most one of
-    /// them.
+    /// The version of the table as a user writes it: `version` is its number or name, and `time` a moment at
+    /// which it was the newest. At most one of the two may be given.
     ///
     /// # Errors
     /// `Invalid` for both together, and for a text that does not name a time.
@@ -240,7 +242,7 @@ impl OpenOptions {
         Ok(self)
     }
 
-    /// The newest version that the table had at a time.
+    /// Opens the version of the table that was the newest at this time.
     ///
     /// ```no_run
     /// use std::time::{Duration, SystemTime};
@@ -254,16 +256,17 @@ impl OpenOptions {
         self
     }
 
-    /// Footers that another process of this run has read: the bytes that [`Dataset::index`] returned there.
-    /// The files are still listed, but footers that are in these bytes are not read: files are matched by
-    /// address, size and version, as in the index of a folder. Default: none.
+    /// Uses footers that another process has read already: `bytes` is the result of its [`Dataset::index`].
+    /// The files are listed as usual, but a footer in `bytes` is not read again if the address, size and
+    /// version of its file match. Default: none.
     pub fn index(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.index = Some(bytes.into().into());
         self
     }
 
-    /// Keeps the footers in packed form as they are read, so that [`Dataset::index`] need not read any.
-    /// Default: false; `index` then uses the footers that are kept anyway, and reads the others again.
+    /// Keeps the footers, while they are read, in the compact form that [`Dataset::index`] returns, so that
+    /// it reads none again. Default: false; `index` then uses the footers that are kept for other reasons,
+    /// and reads the rest again.
     pub fn hand_on(mut self, hands_on: bool) -> Self {
         self.hands_on = hands_on;
         self
@@ -309,8 +312,8 @@ impl Dataset {
     /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped.
     /// `~/` is the user's home folder. The files are ordered by their paths, whatever the order of the
     /// locations. The keys of `key=value` folders below a location are columns, unless the files hold columns
-    /// of those names. The folder of a Delta or Iceberg table is read as that table, at its newest version,
-    /// and so is a file of an Iceberg table's metadata.
+    /// of those names. The folder of a Delta or Iceberg table is opened as that table at its newest version;
+    /// a metadata file of an Iceberg table opens the table too.
     ///
     /// # Errors
     /// `NotFound` if nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8;
@@ -380,18 +383,18 @@ impl Dataset {
         })
     }
 
-    /// Ends the threads and connections of the data set once no loader uses them. A loader that is built
-    /// later starts others.
+    /// Closes the data set's connections and ends its threads as soon as no loader uses them. A loader that
+    /// is built later opens new ones.
     pub fn release(&self) {
-        // In a forked child the threads are the parent's, and one of them may hold the lock.
+        // In a forked child, the threads belong to the parent, and one of them may hold the lock for ever.
         if self.process.check().is_ok() {
             let io = self.io.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(io);
         }
     }
 
-    /// The threads that read and the stores that are read from, in this process. A forked child has neither
-    /// of its parent's.
+    /// The I/O threads and the store for use in this process. A forked child cannot use its parent's, so it
+    /// gets new ones.
     pub(super) fn here(&self) -> Result<(Arc<IoRuntime>, Store)> {
         if self.process.check().is_ok() {
             let io = self.io.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -410,14 +413,14 @@ impl Dataset {
     }
 
     /// All stored columns, with the metadata of the first file if its footer was read when the data set was
-    /// opened. Text and binary are typed as views, dictionaries as their values;
+    /// opened. Text and binary columns have Arrow's view types, and dictionaries the type of their values;
     /// [`Loader::schema`](super::Loader::schema) has the columns that a loader delivers.
     pub fn schema(&self) -> SchemaRef {
         self.catalog.schema.clone()
     }
 
-    /// The place where a row is stored; `None` for an id that belongs to no row of this data set. In a table
-    /// that tracks row ids, the first call reads the ids that its files store.
+    /// The place where a row is stored; `None` for an id that belongs to no row of this data set. For a table
+    /// that tracks row ids, the first call reads the ids from its files.
     ///
     /// # Errors
     /// A file of such a table cannot be read, or two of its rows have one id.
@@ -430,7 +433,7 @@ impl Dataset {
         Ok(found.map(|(group, row)| self.catalog.row_place(group, row)))
     }
 
-    /// Whether files store ids of their rows, which then need not follow one another.
+    /// Whether the files store a row id for each row. Such ids may have gaps.
     ///
     /// # Errors
     /// The errors of [`row`](Self::row).
@@ -445,8 +448,8 @@ impl Dataset {
         &self.catalog
     }
 
-    /// Reads the whole footer of each file, in the order of the files, and adds it to `sum`, together with
-    /// the file's index.
+    /// Reads the footer of each file, in the order of the files, and calls `add` with `sum`, the catalog, the
+    /// index of the file and its footer. Returns the final `sum`.
     ///
     /// # Errors
     /// A file has changed, no longer exists, or cannot be read.
@@ -473,8 +476,8 @@ impl Dataset {
     /// `_forebay_index`, beside them. Opening the folder then reads no other footers, except those of files
     /// that were added or changed since.
     ///
-    /// Footers that are kept already, in the present index or in the metadata cache, are not read again. The
-    /// file is replaced atomically; other readers ignore files of this name.
+    /// Footers that are in an existing index or in the metadata cache are not read again. The file is
+    /// replaced atomically; other readers ignore files of this name.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("s3://acme/train/")?;
@@ -494,9 +497,9 @@ impl Dataset {
         io.wait_for(async move { source::write_indexes(&store, &catalog).await })?
     }
 
-    /// The footers of the files as bytes, for other processes that open the same files: they list the files,
-    /// but read none of these footers. About 100 bytes for each file, more if it has many columns or row
-    /// groups.
+    /// Packs the footers of all files into bytes, for [`OpenOptions::index`] in other processes: they still
+    /// list the files, but need not read these footers. A file takes about 100 bytes, more if it has many
+    /// columns or row groups.
     ///
     /// ```no_run
     /// use forebay::{Dataset, OpenOptions};
@@ -532,9 +535,9 @@ impl Dataset {
         &self.catalog.tables
     }
 
-    /// The same data set with each of its tables at its newest version; `None` if it has these versions
-    /// already, or is not a table. A run calls this between two epochs, to include data that was committed
-    /// meanwhile. The ranks of a run must use the same versions: let one of them look, and open those
+    /// Opens each table of the data set again at its newest version; `None` if the open versions are the
+    /// newest, or the data set has no table. Call it between two epochs, to include data that was committed
+    /// meanwhile. All ranks must use the same versions: call it on one rank, and open its
     /// [versions](OpenOptions::versions) on the others.
     ///
     /// ```no_run
@@ -564,8 +567,8 @@ impl Dataset {
         options.versions(newest).open(locations.clone()).map(Some)
     }
 
-    /// The newest versions of its tables by their locations; `None` if it has them already, or is not a
-    /// table.
+    /// The newest version of each table by its location; `None` if the open versions are the newest, or the
+    /// data set has no table.
     #[doc(hidden)]
     pub fn newest_versions(&self) -> Result<Option<BTreeMap<String, u64>>> {
         let Some(origin) = self.origin.clone().filter(|_| !self.tables().is_empty()) else { return Ok(None) };
@@ -585,8 +588,8 @@ impl Dataset {
         Ok(Some(tables.map(|table| table.location.to_string()).zip(newest).collect()))
     }
 
-    /// A warning that has not been returned yet: the reason why the index of a folder is not used. Loaders
-    /// return it as well.
+    /// A warning that was not returned before: the reason why a folder's index is not used. A loader's
+    /// `take_warning` may return it instead.
     pub fn take_warning(&self) -> Option<String> {
         self.store.take_warning()
     }
@@ -596,8 +599,9 @@ impl Dataset {
         self.store.traffic()
     }
 
-    /// Reads the projected columns of row groups like a loader, and discards the bytes: this measures the
-    /// storage alone. `done` is called for each row group. Returns the number of bytes that were needed.
+    /// Reads the projected columns of row groups as a loader does, and discards the bytes, to measure the
+    /// storage alone. Calls `done` with the index of each row group. Returns the number of bytes that the
+    /// columns take.
     ///
     /// # Errors
     /// A file has changed, no longer exists, or cannot be read.
@@ -643,7 +647,7 @@ impl Dataset {
     }
 }
 
-/// Reads the row ids that the files of a data set store, unless they are known.
+/// Reads the row ids that the files store, unless they were read before.
 pub(super) fn read_row_ids(io: &IoRuntime, store: &Store, catalog: &Arc<Catalog>) -> Result<()> {
     if catalog.has_row_ids() {
         return Ok(());

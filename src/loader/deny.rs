@@ -26,7 +26,7 @@ use crate::reader::filter::{Value, col};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Deny {
-    /// The numbers in ascending order, each once.
+    /// The row ids in ascending order, without duplicates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rows: Vec<RowId>,
     /// The denied values of each column.
@@ -35,13 +35,14 @@ pub struct Deny {
 }
 
 impl Deny {
-    /// Denies the rows with these numbers, in any order. Numbers that belong to no row of the data set are
-    /// counted, and a warning says how many there were.
+    /// Denies the rows with these ids, in any order. A warning says how many of the ids belong to no row of
+    /// the data set.
     pub fn rows(ids: impl IntoIterator<Item = RowId>) -> Self {
         Deny { rows: ids.into_iter().collect(), ..Deny::default() }.settled()
     }
 
-    /// Denies the rows that have one of these values in a column. A row that has a null there is not denied.
+    /// Denies the rows that have one of these values in a column. A row with a null in the column is not
+    /// denied.
     pub fn values<V: Into<Value>>(column: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         let values = values.into_iter().map(Into::into).collect();
         Deny { values: BTreeMap::from([(column.into(), values)]), ..Deny::default() }
@@ -62,8 +63,8 @@ impl Deny {
         self.rows.is_empty() && self.values.values().all(Vec::is_empty)
     }
 
-    /// The bytes that the list takes while the rows are selected: copies of each value, texts, and the filter
-    /// that is made from them.
+    /// The bytes that the list takes while a loader selects its rows: several copies of the values, and the
+    /// filter that is made from them.
     pub(super) fn bytes(&self) -> u64 {
         const COPIES: u64 = 10;
         const COPIES_OF_ROWS: u64 = 3;
@@ -77,7 +78,7 @@ impl Deny {
         self.values.values().any(|values| !values.is_empty())
     }
 
-    /// The numbers of rows that are denied, ascending.
+    /// The ids of the denied rows, ascending.
     pub fn row_ids(&self) -> &[RowId] {
         &self.rows
     }
@@ -88,16 +89,16 @@ impl Deny {
         self
     }
 
-    /// A filter that selects the rows whose values are not denied, if values are denied.
+    /// A filter that selects the rows whose values are not denied; `None` if the list has no values.
     fn filter(&self) -> Option<Filter> {
         let given = self.values.iter().filter(|(_, values)| !values.is_empty());
-        // A null is in no list, so its row stays.
+        // A null equals no value of the list, so its row is not denied.
         let kept = given.map(|(column, values)| !col(column.as_str()).in_list(values.iter().cloned()));
         kept.reduce(|all, one| all & one).map(Filter::from)
     }
 
-    /// The rows of each row group without those whose numbers are denied, and how many of the numbers belong
-    /// to no row.
+    /// Removes the rows with denied ids from the selected rows of each row group. Also returns how many of
+    /// the ids belong to no row.
     pub(super) fn without_rows(&self, catalog: &Catalog, mut selected: Vec<RowSet>) -> (Vec<RowSet>, u64) {
         let (denied, unknown) = sets_of(catalog, &self.rows);
         for (group, denied) in denied {
@@ -106,7 +107,8 @@ impl Deny {
         (selected, unknown)
     }
 
-    /// A hash of the list for a position. Lists with the same rows have the same hash, whatever their order.
+    /// A hash of the list, which a saved position stores. The order in which rows and values were given does
+    /// not matter.
     pub(super) fn digest(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -125,8 +127,8 @@ impl Deny {
         Some(format!("{:032x}", xxh3_128(hashed.as_bytes())))
     }
 
-    /// This list with its values in the types of a data set's columns: numbers and booleans that are written
-    /// as text are converted if the column has them.
+    /// Converts the values of the list to the types of a data set's columns: text that reads as a number or
+    /// boolean becomes one if the column has that type.
     ///
     /// # Errors
     /// A column does not exist.
@@ -149,7 +151,7 @@ impl Deny {
         Ok(self)
     }
 
-    /// The filter and the hash of the list for a data set.
+    /// Makes the filter and the hash of the list, and checks the filter against the data set.
     ///
     /// # Errors
     /// A column cannot have such values.
@@ -161,15 +163,15 @@ impl Deny {
     }
 }
 
-/// The filter and the hash of a list of denied rows, computed once, since the list may be long.
+/// The filter and the hash of a list of denied rows. They are computed once, because the list may be long.
 pub(super) struct Denied {
     /// A filter that selects the rows whose values are not denied; `None` if no value is denied.
     pub(super) filter: Option<Filter>,
-    /// A hash of the list for a position.
+    /// A hash of the list, which a saved position stores; `None` for an empty list.
     pub(super) digest: Option<String>,
 }
 
-/// The value that a text stands for in a column of this type, unless the column has text.
+/// Reads a text as a value of this type; `None` if it is not one, or if the type is not a number or boolean.
 fn value_of(text: &str, data_type: &DataType) -> Option<Value> {
     match data_type {
         DataType::Boolean => text.to_ascii_lowercase().parse::<bool>().ok().map(Value::from),
@@ -183,7 +185,7 @@ fn value_of(text: &str, data_type: &DataType) -> Option<Value> {
     }
 }
 
-/// The rows with these numbers by row group, and how many of the numbers belong to no row.
+/// The rows with these ids, by row group, and how many of the ids belong to no row.
 pub(super) fn sets_of(catalog: &Catalog, ids: &[RowId]) -> (BTreeMap<usize, RowSet>, u64) {
     let mut found: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     let mut unknown = 0;

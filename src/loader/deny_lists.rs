@@ -1,4 +1,4 @@
-//! Reads lists of denied rows or values from files: text with one of them in each line, or Parquet.
+//! Reads lists of denied rows or values from files: text with one entry in each line, or Parquet.
 
 use std::fs;
 
@@ -17,16 +17,16 @@ use super::dataset::Dataset;
 use super::deny::Deny;
 use crate::reader::filter::{Value, written};
 
-/// The number of rows of a list that are read at a time.
+/// The number of rows that are read at a time from a list in Parquet.
 const ROWS_AT_ONCE: u64 = 65_536;
 
-/// The mark that editors on Windows write at the beginning of a text.
+/// The byte order mark, which editors on Windows write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Deny {
     /// The rows of a list in a file: text, with a [number](RowId) at the beginning of each line and remarks
-    /// after `#`; or Parquet, with a column `row_id`. A name that ends in `.parquet` means Parquet, which may
-    /// be at any location that a data set may have.
+    /// after `#`; or Parquet, with a column `row_id`. A file whose name ends in `.parquet` is read as
+    /// Parquet, from any location that [`Dataset::open`] takes; a text must be a local file.
     ///
     /// # Errors
     /// The file cannot be read, or has something other than numbers.
@@ -106,7 +106,8 @@ fn read_text(location: &str, wanted: &str) -> Result<String> {
     Ok(text.strip_prefix(BYTE_ORDER_MARK).map(str::to_owned).unwrap_or(text))
 }
 
-/// Reads a column of a list, whose type must be one that [`add_values`] takes.
+/// Reads a column of a list in Parquet and passes it to `each`, batch by batch. Integers and floats are
+/// widened to 64 bits.
 fn read_column(location: &str, column: &str, mut each: impl FnMut(&dyn Array) -> Result<()>) -> Result<()> {
     let mut read = || -> Result<()> {
         let dataset = Dataset::open(location)?;
@@ -129,7 +130,7 @@ fn read_column(location: &str, column: &str, mut each: impl FnMut(&dyn Array) ->
     read().map_err(|error| error.about("deny").at(Place::file(location)))
 }
 
-/// Adds the values of a column; `None` if a filter cannot compare values of its type.
+/// Appends the values of a column to `values`; `None` if a filter cannot compare values of its type.
 fn add_values(column: &dyn Array, values: &mut Vec<Value>) -> Option<()> {
     macro_rules! counts {
         ($type:ty) => {{

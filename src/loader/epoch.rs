@@ -1,5 +1,5 @@
-//! One pass over a rank's share: a blocking iterator of its batches in plan order. In a loader of one source,
-//! a step is the next batch of a `feed`; in a mix, a `course` joins the batches of several.
+//! The epoch that users iterate over: it blocks until the next batch of its rank is ready. A loader of one
+//! source takes its batches from a `feed`; in a mix, a `course` joins the batches of several sources.
 
 mod course;
 mod feed;
@@ -36,7 +36,7 @@ use crate::monitor::Watch;
 ///         Wait::Step(step) => {
 ///             let step = step?;
 ///             println!("{} rows", step.batch.num_rows());
-///             loader.handed_over(&step.after); // from here on a position counts it
+///             loader.handed_over(&step.after); // positions saved from here on count the batch
 ///         }
 ///         Wait::Pending => println!("nothing yet"),
 ///         Wait::Finished => break,
@@ -46,7 +46,7 @@ use crate::monitor::Watch;
 /// ```
 #[derive(Debug)]
 pub enum Wait {
-    /// A batch, or the reason why there is none.
+    /// The next batch, or the error that ended the epoch.
     Step(Result<Step>),
     /// There is no batch yet.
     Pending,
@@ -76,14 +76,15 @@ pub struct Epoch {
     generation: u64,
     /// The number of steps still to come.
     owed: u64,
-    /// Whether the consumer waits for batches here. If not, a layer in between reports the consumer's waits.
+    /// Whether the caller of [`Epoch::next_step`] is the training loop itself. Otherwise a layer in between
+    /// reports when the training loop waits.
     is_consumed: bool,
-    /// The work that is left. When there is none, the error that is still to be returned, if any.
+    /// The running epoch; once it has ended, the error that the next call returns, if any.
     state: Result<Running, Option<Error>>,
     skipped: Vec<BadRow>,
 }
 
-/// An epoch that is under way.
+/// An epoch whose batches are being made.
 struct Running {
     passes: Passes,
     watch: Watch,
@@ -162,10 +163,9 @@ impl Epoch {
         &self.skipped
     }
 
-    /// Takes over the reports of when the consumer waits, for [`Stats`](super::Stats). From here on the epoch
-    /// does not report, because its batches are taken by another thread, or are processed before the consumer
-    /// has them. `apart` means that they are taken on another thread than the consumer's. `None` if the epoch
-    /// did not begin, or is over.
+    /// Lets a layer between the epoch and the training loop report when the training loop waits, for
+    /// [`Stats`](super::Stats). From then on the epoch itself does not report it. `apart` means that another
+    /// thread than the training loop's takes the batches. `None` if the epoch could not begin, or has ended.
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.is_consumed = false;
         Some(Consumer::new(self.state.as_ref().ok()?.watch.clone(), apart))
@@ -193,7 +193,7 @@ impl Epoch {
             }
         }
         if self.owed == 0 {
-            // The time since the last batch was the consumer's own.
+            // The time since the last batch counts as the consumer's own work.
             if is_consumed {
                 watch.asks();
                 watch.gets_nothing();
@@ -244,8 +244,8 @@ impl Running {
         }
     }
 
-    /// Changes to weights that were set since the last step. Returns the number of steps that are then left;
-    /// `None` if no such weights exist.
+    /// Takes over mixing weights that were set since the last step. Returns the number of steps that are then
+    /// left; `None` if the weights are unchanged.
     fn followed(&mut self, generation: u64) -> Result<Option<u64>> {
         match &mut self.passes {
             Passes::Mixed(course) if course.is_outdated(generation) => course.follow().map(Some),
@@ -253,7 +253,7 @@ impl Running {
         }
     }
 
-    /// Takes the next step; `None` if a part of it has not arrived yet.
+    /// Takes the next step; `None` if one of its batches has not arrived in time.
     fn take(
         &mut self,
         generation: u64,
@@ -268,7 +268,8 @@ impl Running {
             }
             Passes::Mixed(course) => {
                 let taken = course.next(generation, timeout, skipped);
-                // The time that the consumer spends on the step from here on is its own.
+                // Each pass over a source has its own watch; from here on the consumer's time counts for the
+                // whole epoch.
                 self.watch.begins();
                 taken
             }

@@ -1,5 +1,5 @@
-//! Batches on their way to the consumer: they are in plan order from the moment they are started, and permits
-//! limit their number.
+//! The queue of batches on their way to the consumer. Batches enter it in plan order when their work begins,
+//! and permits limit how many are in it.
 
 use std::sync::Arc;
 
@@ -14,33 +14,35 @@ use crate::monitor::Watch;
 /// A batch that is being made.
 pub(crate) struct PendingBatch {
     pub(crate) made: queue::Receiver<Result<Collated>>,
-    /// The global row at which the batch ends.
+    /// The number of the row after the batch, counted over all ranks.
     pub(crate) end: u64,
     pub(crate) padded: u64,
-    /// The permit, returned when the consumer has the batch; the first batch of an epoch has none.
+    /// The permit to be in the queue, which is returned when the consumer takes the batch. The first batch of
+    /// an epoch needs none.
     pub(crate) permit: Option<BatchPermit>,
-    /// The permit for the memory of the batch, if its size depends on the lengths of its values. It is
-    /// returned together with the other permit.
+    /// The permit for the batch's memory, if its size depends on the lengths of its values. It is returned
+    /// when the consumer takes the batch.
     pub(crate) memory: Option<BytesPermit>,
 }
 
 impl PendingBatch {
-    /// A batch that ends at a row, and the channel to send it to when it is made.
+    /// A batch that ends before row `end`, and the channel to which it is sent once it is made.
     pub(super) fn new(end: u64, padded: u64) -> (queue::Sender<Result<Collated>>, Self) {
         let (send, made) = queue();
         (send, PendingBatch { made, end, padded, permit: None, memory: None })
     }
 }
 
-/// The assembly's end of the queue of batches.
+/// The sending end of the queue of batches. The assembly, which lists the rows of each batch, adds to it.
 pub(super) struct HandOver {
     queue: queue::Sender<PendingBatch>,
     permits: BatchSemaphore,
     admission: Arc<Admission>,
     watch: Watch,
-    /// Whether no batch has been handed over yet.
+    /// Whether no batch was added to the queue yet.
     is_first: bool,
-    /// A value of which every batch that the consumer has not taken holds a clone.
+    /// The memory permit of each batch that the consumer has not taken holds a clone. While there is none,
+    /// the next batch gets its memory at once.
     untaken: Arc<()>,
 }
 
@@ -58,7 +60,7 @@ impl HandOver {
         &self.permits
     }
 
-    /// Hands over a batch once it has a permit, which the first batch of an epoch does not need.
+    /// Adds a batch to the queue as soon as a permit is free. The first batch of an epoch needs none.
     pub(super) fn pass_on(&mut self, pending: PendingBatch) -> Result<(), Stopped> {
         if self.admission.is_stopped() {
             return Err(Stopped);
@@ -67,14 +69,14 @@ impl HandOver {
         self.queue.send(PendingBatch { permit, ..pending }).map_err(|_| Stopped)
     }
 
-    /// Hands over the reason why there will be no batch that ends at this row, nor any after it.
+    /// Adds an error in place of the batch that ends before row `end`. No batch follows it.
     pub(super) fn fail(&mut self, error: Error, end: u64, padded: u64) -> Result<(), Stopped> {
         let (send, pending) = PendingBatch::new(end, padded);
         let _ = send.send(Err(error));
         self.pass_on(pending)
     }
 
-    /// Waits for the memory of batches, before any of them is made.
+    /// Waits until the memory of these batches is free, before any of them is made.
     pub(super) fn memory(&self, bytes: u64) -> Result<BytesPermit, Stopped> {
         match self.permits.acquire_bytes(bytes, &self.untaken) {
             Some(memory) => Ok(memory),
@@ -89,7 +91,8 @@ impl HandOver {
         }
     }
 
-    /// Waits, in short intervals, for something that the consumer returns.
+    /// Waits for a permit or for memory that the consumer returns. `a_moment` waits a short time for it, and
+    /// is called again until it succeeds or the epoch is stopped.
     fn wait<T>(&self, a_moment: impl Fn() -> Option<T>) -> Result<T, Stopped> {
         let _blocked = self.watch.blocked();
         loop {

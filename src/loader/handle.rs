@@ -1,4 +1,4 @@
-//! The loader as users see it: epochs, position, plan, statistics.
+//! The loader that users hold: it begins epochs, and gives the position, the plan and the statistics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ use crate::shard::{
     CourseRule, MixSplit, OrderSpec, Origin, Portion, Position, Run, SavedMix, SavedSource, Split, damaged,
 };
 
-/// Feeds one process of a training run: one data set or several, an order, a share and a memory budget, with
-/// the threads that do the work. [`LoaderBuilder::build`](super::LoaderBuilder::build) makes it.
+/// Delivers the batches of one process of a training run: from one data set or a mix of several, in a
+/// shuffled or stored order, within a memory budget. [`LoaderBuilder::build`](super::LoaderBuilder::build)
+/// makes it.
 ///
 /// Cheap to clone; clones are the same loader. One epoch is under way at a time: starting another ends it.
 ///
@@ -48,9 +49,10 @@ use crate::shard::{
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///
-/// Several data sets can be mixed [by weight](Loader::mix): each step has its share of every source, rounded
-/// to whole rows so that each sum is off by less than one row of each rank. A pass over a source has each of
-/// its rows once, in the order that the source's own loader would have in that epoch.
+/// Several data sets can be mixed [by weight](Loader::mix): each step has the share of every source, rounded
+/// to whole rows. The rounding does not add up: over any number of steps, a source is off by less than one
+/// row of each lane. A pass over a source has each of its rows once, in the order that the source's own
+/// loader would have in that epoch.
 #[derive(Clone)]
 pub struct Loader {
     pub(super) sources: Arc<Sources>,
@@ -72,9 +74,9 @@ impl Loader {
         Epoch::begin(&self.sources, None)
     }
 
-    /// The number of batches in a whole epoch, which is exact and the same on every rank. If [steps are
-    /// skipped](super::LoaderBuilder::skip_steps) or weights change, it is the number of the epoch that is
-    /// under way or comes next.
+    /// The number of batches in a whole epoch. It is exact, and the same on every rank. If [steps are
+    /// skipped](super::LoaderBuilder::skip_steps) or weights change, epochs differ in length, and this is the
+    /// length of the epoch that is under way or comes next.
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         let epoch = self.sources.progress.get().epoch;
@@ -116,8 +118,8 @@ impl Loader {
         }
     }
 
-    /// File, row group and row of the row with this ordinal, counted through all data sets as
-    /// [receipts](Receipt::numbers) do.
+    /// The file, row group and row of a row, given its number in the data set. In a mix, rows are counted
+    /// through all data sets, as [receipts](Receipt::numbers) do.
     pub fn row_place(&self, number: u64) -> Option<Place> {
         let sources = self.sources.all();
         let after = sources.partition_point(|source| source.first_number <= number);
@@ -125,7 +127,7 @@ impl Loader {
         source.row_place(number - source.first_number)
     }
 
-    /// The plan of this rank for an epoch, from footers alone.
+    /// A summary of the steps and reads of this rank in an epoch, computed from footers alone.
     ///
     /// # Errors
     /// The mix has no such epoch.
@@ -161,7 +163,8 @@ impl Loader {
             .map(|stats| CacheStats { read_again: self.why_read_again(), ..stats });
         let first = self.sources.first();
         let (mut opened, mut traffic) = (first.opened, first.fetcher.reads.store.traffic());
-        // Sources over one data set share its connections, so each data set is counted once.
+        // Sources over the same data set share its connections, so the requests and the opening of a data set
+        // are counted once.
         let mut counted = vec![Arc::as_ptr(&first.fetcher.reads.catalog)];
         for source in sources {
             let catalog = Arc::as_ptr(&source.fetcher.reads.catalog);
@@ -179,7 +182,8 @@ impl Loader {
         Stats { sources: of_sources, ..all }
     }
 
-    /// The reasons why the caches of sources keep nothing.
+    /// The reasons why [`Tier::Auto`](crate::Tier::Auto) keeps no rows in the cache, for each source that
+    /// keeps none.
     fn why_read_again(&self) -> Option<String> {
         let sources = self.sources.all();
         let unkept =
@@ -192,13 +196,13 @@ impl Loader {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
-    /// How far the consumer got; save it with the model.
+    /// The position of the consumer, from which another run can resume; save it with the model.
     pub fn position(&self) -> Position {
         self.position_at(&self.sources.progress.get())
     }
 
-    /// The position at the beginning of an epoch: what a loader over newer data goes on
-    /// [after](super::LoaderBuilder::after).
+    /// The position at the beginning of an epoch. Pass it to [`after`](super::LoaderBuilder::after) to
+    /// continue with a loader over newer data.
     ///
     /// # Errors
     /// The mix has no such epoch.
@@ -233,16 +237,16 @@ impl Loader {
         Position::new((at.epoch, row), sources, split.into(), Some(reached.state))
     }
 
-    /// The number of the epoch that comes next, and its first row, which is not 0 in a
-    /// [restored](Self::restore) epoch.
+    /// The number of the next epoch, and the row at which it begins: 0, except in a [restored](Self::restore)
+    /// epoch.
     #[doc(hidden)]
     pub fn upcoming(&self) -> (u64, u64) {
         self.sources.progress.upcoming()
     }
 
-    /// The places where the rows of a step are stored, in the order of delivery: of any step of any epoch,
-    /// past or to come, and of any rank. Nothing is read but the [ids](Self::rewind) that a table's files
-    /// store for their rows. Steps are counted from the beginning of an epoch.
+    /// The places where the rows of a step are stored, in the order of delivery. The step may be past or to
+    /// come, in any epoch and on any rank. No data is read, except the [row ids](Self::rewind) of a table
+    /// that stores them. Steps are counted from the beginning of an epoch.
     ///
     /// # Errors
     /// The errors of [`rewind`](Self::rewind) and of [`Rewind::step`], for which this is a shorthand.
@@ -250,8 +254,8 @@ impl Loader {
         self.rewind()?.step(epoch, step, rank)
     }
 
-    /// The plan from which this loader takes its rows. For a table that tracks row ids, the first call reads
-    /// the ids that its files store.
+    /// The plan of this loader, in which [`Rewind::step`] finds the rows of any step. For a table that tracks
+    /// row ids, the first call reads the ids from its files.
     ///
     /// # Errors
     /// A file of such a table cannot be read, two of its rows have one id, or the loader was closed.
@@ -265,10 +269,10 @@ impl Loader {
         })
     }
 
-    /// Moves to a saved position, at which the next epoch begins. Lanes and window are taken from the
-    /// position if they were left open. Another world resumes the same steps as long as a step has the same
-    /// number of rows over all ranks; with other batches, steps differ from there on. A mix may also have
-    /// other weights from there on.
+    /// Moves to a saved position, from which the next epoch continues. Lanes and window are taken from the
+    /// position if the options leave them out. With another number of ranks the steps stay the same, as long
+    /// as all ranks together take the same number of rows in a step; otherwise the steps after the position
+    /// differ. A mix may have other weights after the position.
     ///
     /// # Errors
     /// The position belongs to other data sets, or to another seed, filter, order or weights; or its windows
@@ -350,7 +354,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Continues at a position, or with the epoch after it.
+    /// Sets the position from which the next epoch continues; `is_over` says that the position's epoch has no
+    /// rows left.
     fn set(&self, position: &Position, is_over: bool) {
         let skipped: Vec<u64> = position.sources.iter().map(|source| source.skipped).collect();
         self.sources.progress.set(match is_over {
@@ -363,18 +368,18 @@ impl Loader {
         });
     }
 
-    /// Sets the weights of a mix during the run: from step `from` of the run on, counted through all epochs,
-    /// or from the next step. They hold until they are set again, and replace those of the schedule. The
-    /// epoch under way continues with them; its row groups are read again, because other rows are needed.
-    /// Every rank must set the same weights at the same step.
+    /// Sets the weights of a mix during the run, instead of those of its schedule, until they are set again.
+    /// They hold from step `from`, counted from the beginning of the run, or from the next step. The epoch
+    /// under way continues with them; its row groups are read again, because other rows are needed. Every
+    /// rank must set the same weights at the same step.
     ///
-    /// A position stores the weights, so a loader that is built with the same options continues with them.
-    /// The memory was divided according to the weights that were given at first: batches of a source that
-    /// gets a larger share than any of these take more.
+    /// A position stores the weights, so a loader that is built with the same options resumes with them. The
+    /// memory was divided according to the weights with which the loader was built: batches of a source take
+    /// more than planned if it gets a larger share than any of those weights gave it.
     ///
     /// # Errors
-    /// Fails if the loader is not a mix, if a weight cannot work, if batches of the step were taken already,
-    /// by a consumer that takes them ahead, or if the epoch would have no end with these weights.
+    /// Fails if the loader is not a mix, if a weight cannot work, if the consumer has taken batches of that
+    /// step ahead, or if the epoch would never end with these weights.
     pub fn set_weights(&self, weights: &[f64], from: Option<u64>) -> Result<()> {
         self.sources.check_usable()?;
         let Some(mixture) = &self.sources.mixture else {
@@ -385,8 +390,8 @@ impl Loader {
         mixture.set_weights(weights, from, (at.epoch, at.row))
     }
 
-    /// A warning that has not been returned yet: that the disk of the cache or of the trace failed, that
-    /// denied rows do not exist, or why the index of a folder is not used.
+    /// A warning that was not returned before: the disk of the cache or of the trace failed, denied rows do
+    /// not exist, or the index of a folder is not used. Each warning is returned once.
     pub fn take_warning(&self) -> Option<String> {
         self.sources.all().iter().find_map(|source| source.take_warning())
     }
@@ -397,8 +402,8 @@ impl Loader {
         self.sources.progress.handed_over(receipt);
     }
 
-    /// The pages of the slot that contains this address, if it is a slot of this loader that can be
-    /// registered with a device. The caller must hold a batch that uses the slot.
+    /// The memory pages of the buffer that contains this address, if it is a buffer of this loader that can
+    /// be registered with a device. The caller must hold a batch that uses the buffer.
     pub fn pages(&self, address: usize) -> Option<Arc<Pages>> {
         self.sources.all().iter().find_map(|source| source.collator.buffers.pages(address))
     }
@@ -408,14 +413,14 @@ impl Loader {
         self.sources.check_usable()
     }
 
-    /// Ends the epoch that is under way, at once. Every later use is an error.
+    /// Closes the loader: ends the epoch that is under way at once, and makes every later use an error.
     ///
     /// The threads of the loader end and its files are closed, even if the loader is kept. Threads that
     /// decode end when the batches that are being made are done, and those that wait for storage when the
     /// [`Dataset`](super::Dataset) is dropped too.
     ///
-    /// Nothing is written to the folder of the cache afterwards; for rows that are just being written, this
-    /// waits for a second at most.
+    /// Nothing is written to the cache afterwards. If rows are being written to it now, this waits for them,
+    /// but at most a second.
     pub fn close(&self) {
         for source in self.sources.all() {
             source.engine.close();
@@ -427,7 +432,7 @@ impl Loader {
     }
 }
 
-/// Adds to an error the source of a mix in which it occurred.
+/// Adds to an error of a mix the number of the source in which it occurred.
 pub(super) fn of_source(number: usize) -> impl Fn(Error) -> Error {
     move |error| error.hint_also(&format!("it is source {number} of the mix"))
 }

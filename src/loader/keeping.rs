@@ -1,31 +1,32 @@
-//! Whether [`Tier::Auto`](crate::Tier::Auto) keeps the rows of a local data set: a function of numbers that
-//! were measured before.
+//! Decides whether [`Tier::Auto`](crate::Tier::Auto) keeps the rows of a local data set in the cache, from
+//! measured costs.
 //!
-//! Rows that are read again cost their decoding, and come in the order of their delivery. Rows in a cache
-//! need no decoding, but lie in stored order, and a batch has its rows from all over the window: the
-//! processor waits for memory. Which is faster depends on the types and encodings of the columns, and on the
-//! processor. If the bytes do not fit into the page cache, the slower of the disk and the processor counts.
+//! Rows that are read again must be decoded, but then lie in memory in the order of delivery. Rows from the
+//! cache need no decoding, but lie in stored order, so a batch collects them from all over the window and the
+//! processor waits for memory. The types and encodings of the columns and the processor determine which is
+//! faster. If the bytes do not fit into the page cache, the disk may be slower than the processor and then
+//! decides.
 
 use serde::{Deserialize, Serialize};
 
-/// The cache must be this many times as fast as reading rows again. It takes disk space and the time of
-/// writing it, and what was measured on a sample is not exact.
+/// Rows are kept only if the cache is this many times as fast as reading them again: the cache takes disk
+/// space and time to write, and costs that were measured on a sample are not exact.
 const MIN_GAIN: f64 = 1.25;
 
 /// The measured costs of the rows of a data set, on this processor and its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RowCosts {
-    /// The processor time of decoding a row and gathering it, in seconds.
+    /// The processor time of reading a row again: decoding it and gathering it into a batch, in seconds.
     pub(super) again: f64,
-    /// The processor time of gathering a row that is kept, in seconds.
+    /// The processor time of gathering a row from the cache into a batch, in seconds.
     pub(super) kept: f64,
-    /// The rate of the disk of the data set, in bytes a second; `None` if it was not needed or measured.
+    /// The bytes a second that the data set's disk reads; `None` if it was not measured.
     pub(super) source_disk: Option<f64>,
-    /// The rate of the disk of the cache, in bytes a second; `None` if it was not needed or measured.
+    /// The bytes a second that the cache's disk reads; `None` if it was not measured.
     pub(super) cache_disk: Option<f64>,
 }
 
-/// The rows of a data set that an epoch reads, and the machine that reads them.
+/// The amount of data that an epoch reads, and the threads and page cache of the machine that reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToKeep {
     pub(super) rows: u64,
@@ -39,19 +40,19 @@ pub(super) struct ToKeep {
 }
 
 impl RowCosts {
-    /// The costs as a note, from which [`parse`](Self::parse) reads them.
+    /// The costs as text, to keep beside the cache; [`parse`](Self::parse) reads it.
     pub(super) fn to_note(self) -> String {
-        // Numbers can always be written.
+        // JSON can always represent these numbers, so this cannot fail.
         serde_json::to_string(&self).unwrap_or_default()
     }
 
-    /// Reads a note. `None` if it is not one, or has numbers that cannot be costs.
+    /// Reads the text that [`to_note`](Self::to_note) wrote; `None` if it is damaged or has negative costs.
     pub(super) fn parse(note: &str) -> Option<Self> {
         let costs: RowCosts = serde_json::from_str(note).ok()?;
         (costs.again >= 0.0 && costs.kept >= 0.0).then_some(costs)
     }
 
-    /// Says why the rows are read again instead of being kept; `None` if they are kept.
+    /// Explains why the rows are not kept in the cache; `None` if they are kept.
     pub(super) fn why_read_again(&self, rows: &ToKeep) -> Option<String> {
         let again = rows.seconds(self.again, rows.stored, self.source_disk)?;
         let kept = rows.seconds(self.kept, rows.held, self.cache_disk)?;
@@ -67,8 +68,9 @@ impl RowCosts {
 }
 
 impl ToKeep {
-    /// The time until the next row comes, in seconds, if a row takes `processor` seconds of one thread, and
-    /// all rows together take `bytes` on a disk. `None` if the disk is needed, and its rate is not known.
+    /// The time per row in seconds: that of the disk or of the processor, whichever is longer. `processor` is
+    /// the time of one thread for a row, and `bytes` is the size of all rows on the disk. `None` if the disk
+    /// has to be read and its rate is unknown.
     fn seconds(&self, processor: f64, bytes: u64, disk: Option<f64>) -> Option<f64> {
         let of_disk = match self.is_read_from_disk(bytes) {
             true => bytes as f64 / self.rows.max(1) as f64 / disk.filter(|rate| *rate > 0.0)?,
@@ -77,7 +79,8 @@ impl ToKeep {
         Some(of_disk.max(processor / self.threads.max(1) as f64))
     }
 
-    /// Whether the page cache does not keep this number of bytes.
+    /// Whether this number of bytes is too large for the page cache, so that each epoch reads it from the
+    /// disk.
     pub(super) fn is_read_from_disk(&self, bytes: u64) -> bool {
         bytes > self.page_cache
     }
@@ -115,7 +118,7 @@ mod tests {
     fn the_disk_counts_where_the_page_cache_is_too_small() {
         let small = ToKeep { page_cache: GB, ..ROWS };
         let disks = |source, cache| RowCosts { source_disk: source, cache_disk: cache, ..TABLE };
-        // 80 bytes a row as stored, 90 as kept.
+        // A row takes 80 bytes as stored and 90 in the cache.
         assert!(!keeps(disks(Some(1e9), Some(1e9)), small), "kept rows are larger, on the same disk");
         assert!(keeps(disks(Some(1e8), Some(2e9)), small), "800 ns against 100");
         assert!(!keeps(disks(Some(2e9), Some(1e8)), small));
@@ -123,7 +126,8 @@ mod tests {
             keeps(disks(None, Some(1e8)), small) && keeps(disks(Some(2e9), None), small),
             "nothing is known"
         );
-        // Compressed to a tenth, rows are decoded faster than the disk reads them.
+        // Compressed to a tenth, the stored rows fit into the page cache, so only decoding takes time. The
+        // disk of the cache takes 900 ns for a row.
         let compressed = ToKeep { stored: ROWS.held / 10, ..small };
         assert!(!keeps(RowCosts { again: 2e-7, ..disks(None, Some(1e8)) }, compressed));
         assert!(keeps(RowCosts { again: 2e-6, ..disks(None, Some(1e8)) }, compressed));

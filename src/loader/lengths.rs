@@ -1,4 +1,4 @@
-//! The bytes of a batch, computed before it is made.
+//! Computes how many bytes a batch will take before it is made, and rejects a batch that would be too large.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::batch::{heaviest, longest, weigh, weigh_each};
 use crate::column::{Codec, RowCells};
 use crate::reader::{Resident, Rows};
 
-/// The advice if values that are not stored make a batch too large.
+/// The hint of the error if the zeros of sparse vectors, which are not stored, make a batch too large.
 const EXPANDED_HINT: &str = "sparse vectors are delivered with all of their zeros: read their fields \
                              \"indices\" and \"values\" by name in `columns` to have them as they are stored";
 
@@ -20,17 +20,20 @@ const EXPANDED_HINT: &str = "sparse vectors are delivered with all of their zero
 /// these bytes.
 #[derive(Debug)]
 pub(crate) struct Lengths {
-    /// Columns whose values differ in length.
+    /// The indices of the columns whose values differ in length.
     pub(crate) columns: Vec<usize>,
-    /// The columns among `columns` whose values all take as much as the longest one in their batch.
+    /// The columns among `columns` in which every value takes as many bytes as the longest value of its
+    /// batch.
     pub(crate) to_longest: Vec<usize>,
-    /// The columns among `columns` whose values are expanded after they are gathered.
+    /// The columns among `columns` whose delivered values hold more than is stored, such as sparse vectors
+    /// with all of their zeros.
     pub(crate) expanded: Vec<usize>,
-    /// The columns among `columns` in which each cell says the size of its row, with the codec that reads it.
+    /// The columns among `columns` in which the content of a cell determines the bytes of its row, each with
+    /// the codec that computes them.
     pub(crate) by_cell: Vec<(usize, Codec)>,
-    /// The bytes of a row in all other columns.
+    /// The bytes that a row takes in all columns that are not in `columns`.
     pub(crate) others: u64,
-    /// The bytes of a sample that do not depend on its rows.
+    /// The bytes that a sample takes in addition to those of its rows; 0 unless samples are packs.
     pub(crate) beside_rows: u64,
     /// The most bytes that one batch may take.
     pub(crate) largest: u64,
@@ -39,7 +42,8 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// The bytes of the longest of these rows, in columns whose values differ in length.
+    /// Returns an upper bound of the bytes that one of these rows takes in `columns`: the sum of the longest
+    /// value of each column.
     pub(super) fn longest(&self, rows: &RecordBatch) -> u64 {
         let longest = |column: &usize| match self.weigher(*column) {
             Some(codec) => {
@@ -51,12 +55,13 @@ impl Lengths {
         self.columns.iter().map(longest).sum()
     }
 
-    /// The bytes that a batch will take, or 0 if all rows take equally many: an upper bound if `permits` have
-    /// room for that, otherwise the exact number.
+    /// Returns the bytes that the batch of the rows in `picks` will take: an upper bound if `permits` have
+    /// room for it, otherwise the exact number. Returns 0 if all rows take equally many bytes. `samples` is
+    /// the number of samples that the rows make. The error names the row that `row` returns for a source, a
+    /// place in this source's order of delivery, and a column.
     ///
     /// # Errors
-    /// Fails if the batch is larger than a batch may be. `samples` is the number of samples that the rows
-    /// make, and `row` finds a row of a source by its place in the deal.
+    /// Fails if the batch would take more than `largest` bytes.
     pub(super) fn weigh(
         &self,
         permits: &BatchSemaphore,
@@ -95,7 +100,8 @@ impl Lengths {
             return Ok(bytes);
         }
         if all.iter().any(|rows| !rows.is_intact()) {
-            // Another program changed the lengths, so the batch will be made from other rows.
+            // Another program changed the cache file of these rows, so the computed bytes are wrong. The
+            // batch will be made from rows that are fetched again.
             return Ok(*largest);
         }
         let heavy = self.heaviest_of(&all, &stored);
@@ -104,7 +110,8 @@ impl Lengths {
         Err(self.too_large(bytes, (rows, samples), &heavy, found))
     }
 
-    /// The heaviest part of a batch, which has at least one row.
+    /// Finds the sample, the column and the row that the error names if the batch is too large. The batch
+    /// must have at least one row.
     fn heaviest_of(&self, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Heaviest {
         let of_each = |column: &usize| self.each(*column, all, stored);
         let each: Vec<Vec<u64>> = self.columns.iter().map(of_each).collect();
@@ -121,7 +128,7 @@ impl Lengths {
             });
             columns.fold(others, u64::saturating_add)
         };
-        // Among samples of the same weight the first one counts.
+        // If several samples take equally many bytes, the first of them is chosen.
         let samples = (0..stored.len()).step_by(sample).map(|from| (from, of_sample(from)));
         let (from, bytes) =
             samples.reduce(|most, one| if one.1 > most.1 { one } else { most }).unwrap_or((0, 0));
@@ -136,12 +143,14 @@ impl Lengths {
         Heaviest { alone, column: self.columns[column], row }
     }
 
-    /// The codec that computes the bytes of a row from a cell of a column, if each cell says them.
+    /// Returns the codec that computes the bytes of a row from its cell in a column; `None` if the content of
+    /// the column's cells does not determine these bytes.
     fn weigher(&self, column: usize) -> Option<&Codec> {
         self.by_cell.iter().find(|(of, _)| *of == column).map(|(_, codec)| codec)
     }
 
-    /// The bytes of each row of a column.
+    /// Returns the bytes that each row in `stored` takes in a column. `stored` has pairs of a source and a
+    /// row in it.
     fn each(&self, column: usize, all: &[Arc<Rows>], stored: &[(u32, u32)]) -> Vec<u64> {
         match self.weigher(column) {
             Some(codec) => {
@@ -169,7 +178,7 @@ impl Lengths {
             words(bytes),
             words(largest)
         );
-        // Whatever the budget, a batch may take a sixth of it.
+        // A batch may always take a sixth of the budget, so six times the bytes of a batch are enough.
         let enough = |bytes: u64| words(bytes.saturating_mul(6));
         let hint = match heavy.alone {
             Some(bytes) => {
@@ -196,23 +205,25 @@ impl Lengths {
     }
 }
 
-/// A row of the data set, for messages.
+/// A row of the data set, as an error message names it.
 pub(super) struct FoundRow {
     pub(super) place: Place,
     pub(super) id: Option<RowId>,
 }
 
-/// The heaviest part of a batch.
+/// The sample, the column and the row that take the most bytes of a batch.
 struct Heaviest {
-    /// The bytes of the heaviest sample, if it is too large for a batch of its own.
+    /// The bytes of the heaviest sample, if a batch of this sample alone would be too large.
     alone: Option<u64>,
     /// The column that takes the most bytes.
     column: usize,
-    /// The row that takes the most bytes of that column, among all rows or in that sample.
+    /// The row that takes the most bytes in `column`: among the rows of the heaviest sample if `alone` is
+    /// set, otherwise among all rows of the batch.
     row: usize,
 }
 
-/// The bytes that a row takes according to its cell in a column.
+/// Returns the bytes that a row takes in a batch, computed from its cell in `column`; 0 if the cell is null
+/// or cannot be read.
 fn cell_bytes(codec: &Codec, rows: &RecordBatch, row: usize, column: usize) -> u64 {
     if let Codec::Follow(follow) = codec {
         return follow.row_bytes(rows.column(column).as_ref(), row).unwrap_or(0);

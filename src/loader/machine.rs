@@ -1,17 +1,18 @@
 //! The defaults for threads and memory, from the machine or the container.
 
-/// The default memory budget of a machine that has at least twice as much.
+/// The default memory budget, in bytes, on a machine that has at least twice as much memory.
 const DEFAULT_MEMORY: u64 = 4 << 30;
 
-/// The page cache is expected to use the memory of this process divided by this number.
+/// The page cache of the operating system is expected to hold as many bytes as the memory available to this
+/// process divided by this number.
 const PAGE_CACHE_DIVISOR: u64 = 2;
 
-/// The processors that this process may use, as affinity and cgroup allow.
+/// Returns the number of processors that this process may use under its CPU affinity and its cgroup.
 pub(super) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The default budget: 4 GiB, or half of the memory that this process may use.
+/// Returns the default memory budget: 4 GiB, or half of the memory that this process may use if that is less.
 pub(super) fn default_memory() -> u64 {
     available_memory().map_or(DEFAULT_MEMORY, |bytes| DEFAULT_MEMORY.min(bytes / 2))
 }

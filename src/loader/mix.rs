@@ -1,8 +1,8 @@
-//! Several sources in one loader: the plan by which an epoch takes their batches, and how these are joined.
+//! Mixes several sources (data sets) in one loader. A plan says how many rows of each source a step has.
 //!
-//! Each source has a pipe of its own, over one pool of threads and shares of one memory budget. `join` makes
-//! one batch from theirs, `masks` checks that all sources make a mask or none, and `caches` adds up their
-//! caches.
+//! Each source has a pipe of its own; all pipes share one pool of threads and one memory budget. `join` makes
+//! one batch from the batches of the sources, `masks` checks that all sources or none make a mask for a
+//! column, and `caches` adds up the statistics of their caches.
 
 mod caches;
 mod join;
@@ -22,19 +22,19 @@ pub(super) use caches::together;
 pub(super) use join::Joiner;
 pub(super) use masks::{Delivered, check_masks};
 
-/// The largest number of weights in a schedule, counted over all sources. A position stores all of them, in
-/// less than 64 KiB.
+/// The largest number of weights in a schedule, counted over all sources. A saved position stores all of
+/// them, in less than 64 KiB.
 const MAX_WEIGHTS: usize = 4_000;
 
-/// The largest distance, in steps, over which a step is found by going through the steps rather than by a
-/// search.
+/// A step that is at most this many steps after the one that was last asked about is found by going from step
+/// to step. A step further away is found by a search.
 const MAX_WALKED_STEPS: u64 = 64;
 
 /// The number of planned epochs that are kept: the one under way, the next one, and one that a user asks
 /// about.
 const PLANNED_EPOCHS: usize = 3;
 
-/// How the sources of a loader are mixed.
+/// The plan and the options of a loader that mixes several sources, and the number of rows that it delivered.
 #[derive(Debug)]
 pub(super) struct Mixture {
     pub(super) joiner: Joiner,
@@ -42,9 +42,9 @@ pub(super) struct Mixture {
     pub(super) delivered: Vec<AtomicU64>,
     /// The options of the loader, with the defaults filled in.
     pub(super) spec: LoaderSpec,
-    /// The weights that were given, each with the step from which they hold.
+    /// The weights of the sources in the loader's options, each list with the step from which it applies.
     given: Vec<(u64, Weights)>,
-    /// The step of the run after the last one whose batches an epoch began to take.
+    /// The first step of the run whose batches no epoch has begun to take.
     begun: AtomicU64,
     plan: Mutex<Plan>,
 }
@@ -55,14 +55,15 @@ struct Plan {
     run: Arc<Run>,
     lanes: u32,
     planned: Vec<(u64, Arc<MixedEpoch>)>,
-    /// The epoch that [`taken_before`](Plan::taken_before) was last asked about, and its steps from there
-    /// on: the next question is usually about a step soon after it.
+    /// The number of the epoch that [`taken_before`](Plan::taken_before) was last asked about, and an
+    /// iterator over its steps that stands at the step asked about. The next question is usually about a step
+    /// soon after.
     asked: Option<(u64, Steps)>,
 }
 
-/// The place that an epoch of a mix has reached.
+/// The progress of an epoch of a mix.
 pub(super) struct Reached {
-    /// For each source, the number of its first pass in the epoch.
+    /// For each source, the number of its first pass (one run through its rows) in the epoch.
     pub(super) passes: Vec<u64>,
     /// For each source, the number of rows that it has given in the epoch.
     pub(super) rows: Vec<u64>,
@@ -74,7 +75,7 @@ impl Plan {
         Plan { run: Arc::new(run), lanes, planned: vec![first], asked: None }
     }
 
-    /// For each source, the number of its rows in an epoch before a step.
+    /// Returns for each source the number of rows that the epoch takes before a step.
     fn taken_before(&mut self, number: u64, epoch: &MixedEpoch, step: u64) -> Vec<u64> {
         let is_near = |(of, steps): &(u64, Steps)| {
             *of == number && (steps.step()..=steps.step() + MAX_WALKED_STEPS).contains(&step)
@@ -89,8 +90,8 @@ impl Plan {
 }
 
 impl Mixture {
-    /// The mixture that begins with `first`, the epoch in which the plan of `run` begins; with the weights
-    /// that were given.
+    /// Makes a mixture whose plan is `run`. `first` is the plan of the epoch in which `run` begins, and
+    /// `given` has the weights of the loader's options.
     pub(super) fn new(
         joiner: Joiner,
         spec: LoaderSpec,
@@ -112,13 +113,13 @@ impl Mixture {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run whose plan is in force, and this rank's share of it.
+    /// Returns the plan in force, and the rule that gives this rank its share of the rows of each step.
     pub(super) fn run(&self) -> (Arc<Run>, MixSplit) {
         let plan = self.plan();
         (plan.run.clone(), self.split(plan.lanes, self.spec.shard))
     }
 
-    /// Whether a run is the one whose plan is in force.
+    /// Whether `run` is the plan in force.
     pub(super) fn is_in_force(&self, run: &Arc<Run>) -> bool {
         Arc::ptr_eq(run, &self.plan().run)
     }
@@ -128,12 +129,13 @@ impl Mixture {
         self.begun.store(step, Relaxed);
     }
 
-    /// The share of a rank, in orders of `lanes` lanes.
+    /// Returns the rule that gives a rank its share of the rows of each step, if the order of each source has
+    /// `lanes` lanes (interleaved sequences of rows).
     pub(super) fn split(&self, lanes: u32, shard: Shard) -> MixSplit {
         MixSplit { shard, lanes, global_batch: self.spec.global_batch() }
     }
 
-    /// The plan of an epoch of the run in force.
+    /// Returns the plan of an epoch of `run`. The result is kept for the next call if `run` is in force.
     pub(super) fn planned(&self, run: &Arc<Run>, number: u64) -> Result<Arc<MixedEpoch>> {
         let mut plan = self.plan();
         if let Some((_, found)) =
@@ -151,13 +153,14 @@ impl Mixture {
         Ok(made)
     }
 
-    /// Puts another run in force as the plan, of which one epoch is planned already.
+    /// Replaces the plan in force by `run`. `first` is an epoch of `run` that is planned already, with its
+    /// number.
     pub(super) fn replace(&self, run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) {
         *self.plan() = Plan::new(lanes, first, run);
     }
 
-    /// The number of steps of an epoch. Rows before the place where batches changed their size are counted in
-    /// steps of the present size.
+    /// Returns the number of steps of an epoch. If the batch size changed within the epoch, the rows before
+    /// that change count as steps of the present size.
     pub(super) fn steps(&self, number: u64) -> u64 {
         let (run, _) = self.run();
         let Ok(plan) = self.planned(&run, number) else { return 0 };
@@ -165,11 +168,11 @@ impl Mixture {
         plan.steps_left(0) + before.div_ceil(run.rule.global_batch)
     }
 
-    /// Sets the weights from a step of the run on, or from the next step. `at` is where the run is: the
-    /// epoch, and how many rows of it were handed over.
+    /// Sets the weights that apply from step `from` of the run, or from the next step if it is `None`. `at`
+    /// has the present epoch, and the number of its rows that were handed over.
     ///
     /// # Errors
-    /// The weights cannot work, or batches of the step were taken already.
+    /// Fails if the weights are invalid, or if batches of the step have been made or taken.
     pub(super) fn set_weights(&self, weights: &[f64], from: Option<u64>, at: (u64, u64)) -> Result<()> {
         let (run, _) = self.run();
         let (epoch, row) = at;
@@ -196,7 +199,8 @@ impl Mixture {
             return Err(Error::invalid(format!("{} weights were given", weights.len()))
                 .hint(format!("there are {sources} sources")));
         }
-        // Weights that were set for a later step hold from there on; those of the schedule do not.
+        // Weights that this method set earlier for a later step still apply from that step. Later weights of
+        // the schedule in the options do not.
         let is_set = |at: u64| run.set_from.is_some_and(|first| at >= first);
         let stays = |(at, _): &&(u64, Weights)| *at < step || (*at > step && is_set(*at));
         let mut schedule: Vec<_> = run.rule.schedule.iter().filter(stays).cloned().collect();
@@ -206,7 +210,8 @@ impl Mixture {
         let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
         run.rule.schedule = schedule;
         if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {
-            // Weights that change where an epoch ended must not continue that epoch.
+            // At the beginning of an epoch, the plan begins anew. Otherwise the epoch before would be planned
+            // again with the new weights, and might not end where it ended.
             run.origin =
                 Origin { epoch, step: plan.first_step, passes: plan.passes.clone(), taken: vec![0; sources] };
         }
@@ -216,23 +221,26 @@ impl Mixture {
         Ok(())
     }
 
-    /// The weights of a run from a saved position on: those that were given, and those that were set.
+    /// Returns the weights of a run that continues from a saved position: those of the loader's options,
+    /// replaced by the position's weights from the step on at which weights were set during the run.
     pub(super) fn schedule(&self, saved: &SavedMix) -> Result<Vec<(u64, Weights)>> {
         schedule_after(&self.given, saved, self.delivered.len())
     }
 
-    /// The rule that was given, in the form of a position at step 0.
+    /// Returns the rule of the mix as the loader's options give it, in the form in which a position stores
+    /// it.
     pub(super) fn asked(&self) -> SavedMix {
         let (run, _) = self.run();
         SavedMix { schedule: parts_of(&self.given), set_from: None, ..saved(&run, 0) }
     }
 
-    /// The steps that a run skips from a saved position on: those of the position, unless the loader has its
-    /// own. `here` has the steps that the loader itself skips, and whether its batches are those of the
-    /// position.
+    /// Returns the steps to skip in a run that continues from a saved position: those of the position if the
+    /// loader's options skip no steps, otherwise those of the loader. `here` has the steps that the loader
+    /// skips, and whether its batches equal those of the position.
     ///
     /// # Errors
-    /// Fails if the position skips later steps that the loader does not skip, or that have other rows here.
+    /// Fails if the position skips later steps that the loader does not skip, or that have other rows in the
+    /// loader.
     pub(super) fn skipped(
         &self,
         saved: &SavedMix,
@@ -258,11 +266,11 @@ impl Mixture {
         Err(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
     }
 
-    /// The place that an epoch has reached after its first `row` rows.
+    /// Returns the progress of an epoch after its first `row` rows.
     pub(super) fn reached(&self, epoch: u64, row: u64) -> Reached {
         let (run, _) = self.run();
         let sources = run.rule.rows.len();
-        // Without a plan, nothing of the epoch was given.
+        // An epoch that cannot be planned has delivered nothing.
         let (passes, rows, step) = match self.planned(&run, epoch) {
             Ok(plan) => {
                 let step = plan.step_of(row);
@@ -275,7 +283,7 @@ impl Mixture {
     }
 }
 
-/// The part of a position that only a mix has, at a step of a run.
+/// Makes the part of a position that only a mix has, for a run that is at `step`.
 fn saved(run: &Run, step: u64) -> SavedMix {
     SavedMix {
         step,
@@ -290,12 +298,13 @@ fn saved(run: &Run, step: u64) -> SavedMix {
     }
 }
 
-/// The rule of a run with the weights that were given, in the form of a position at step 0.
+/// Returns the rule of a run with its present weights, in the form in which a position stores it.
 pub(super) fn asked(run: &Run) -> SavedMix {
     saved(run, 0)
 }
 
-/// The weights of a run from a saved position on: those that were given, and those that were set.
+/// Returns the weights of a run that continues from a saved position: the weights in `given`, replaced by the
+/// position's weights from the step on at which weights were set during the run.
 pub(super) fn schedule_after(
     given: &[(u64, Weights)],
     saved: &SavedMix,
@@ -309,7 +318,7 @@ pub(super) fn schedule_after(
     Ok(schedule)
 }
 
-/// Weights as whole parts, by the step from which they hold.
+/// Converts each list of weights to whole numbers, with the step from which the list applies.
 fn parts_of(schedule: &[(u64, Weights)]) -> Vec<(u64, Vec<u64>)> {
     let parts = |(from, weights): &(u64, Weights)| {
         (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
@@ -317,7 +326,7 @@ fn parts_of(schedule: &[(u64, Weights)]) -> Vec<(u64, Vec<u64>)> {
     schedule.iter().map(parts).collect()
 }
 
-/// Refuses a schedule that is too long for a position.
+/// Fails if a schedule has more weights than a saved position may store.
 fn check_length(sources: usize, changes: usize) -> Result<()> {
     let weights = sources.saturating_mul(changes);
     if weights <= MAX_WEIGHTS {
@@ -328,12 +337,12 @@ fn check_length(sources: usize, changes: usize) -> Result<()> {
         .hint(format!("a position holds up to {MAX_WEIGHTS}; change the weights less often")))
 }
 
-/// The weights with the steps of the run from which they hold: first those of the sources, then those of a
-/// schedule.
+/// Returns the lists of weights, each with the step of the run from which it applies: `first` from step 0,
+/// then those of `schedule`.
 ///
 /// # Errors
-/// Fails if a weight cannot work, if the number of weights is not that of the sources, or if a step does not
-/// come after the one before.
+/// Fails if a weight is invalid, if a list does not have one weight for each source, or if the steps do not
+/// ascend.
 pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
     check_length(first.len(), schedule.len())?;
     let mut all = vec![(0, Weights::new(first)?)];

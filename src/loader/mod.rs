@@ -1,17 +1,18 @@
-//! The pipe and its handle: from a data set to an iterator of batches.
+//! The loader: makes an iterator of batches from a data set.
 //!
-//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in those that the user
-//!   left open,
+//! * [`dataset`](Dataset) opens a data set; [`build`](LoaderBuilder) checks the options of a loader and fills
+//!   in those that the user left open,
 //! * [`spec`](LoaderSpec) has the options, as Rust, Python and the command line fill them; [`deny`](Deny) is
-//!   a list of rows,
+//!   a list of rows that are not delivered,
 //! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
-//! * `threads` starts the threads, and `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches
-//!   the row groups of an epoch, few at once in the beginning (`slow_start`), and `row_groups` decodes them;
-//!   `assembly` follows the plan, as far as `admission` lets it, takes row groups from `arrivals`, which are
-//!   `staying` in memory if they are few, groups small batches (`batch_group`) and gives them to `hand_over`,
-//!   which sends them to the consumer through a `queue` as the `semaphore` permits; `collate` makes one batch
-//!   of rows with the codecs of its columns,
-//!   `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
+//! * `threads` starts the threads, and `pipe` runs epochs on them as `lifecycle` decides,
+//! * `prefetch` fetches the row groups of an epoch, at first only a few at a time (`slow_start`), and
+//!   `row_groups` decodes them,
+//! * `assembly` lists the rows of each batch in the order of the plan, as far ahead as `admission` allows. It
+//!   waits for row groups in `arrivals`; `staying` replaces the fetching if all rows stay in memory,
+//! * `batch_group` lets small batches be made together, and `collate` makes them with the codecs of their
+//!   columns; `buffer_pool` keeps their buffers, each a `slot` that can be registered with a device,
+//! * `hand_over` sends the batches to the consumer through a `queue`, as the `semaphore` permits,
 //! * a `source` is a data set with a pipe of its own, and gives a `pass` over its rows; `sources` are those
 //!   of a loader, either a single one or several, from which a `mix` takes rows by weight,
 //! * `withheld` lists the rows that are denied only from a certain step of the run on,

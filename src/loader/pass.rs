@@ -1,4 +1,5 @@
-//! One pass over a rank's share of a source, which takes the batches that the pipe makes.
+//! One pass over this rank's rows of a source, a data set of the loader. The pass takes the batches that the
+//! pipe makes, and returns them in order.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +18,7 @@ use super::progress::Receipt;
 use super::refill::{Refill, StandIn, Taken};
 use crate::monitor::{Monitor, Watch};
 
-/// A batch, and its receipt. See [`Wait`](super::Wait) for an example.
+/// A batch, and the receipt that confirms its delivery. See [`Wait`](super::Wait) for an example.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The rows of this rank.
@@ -27,52 +28,55 @@ pub struct Step {
     pub after: Receipt,
 }
 
-/// A batch of a pass, with what counts once it is handed over.
+/// A batch of a pass, with the numbers of rows to add to the statistics when it is handed over.
 pub(super) struct Made {
     pub(super) step: Step,
-    /// The number of rows that another rank also has, or that stand in for others.
+    /// The number of repeated rows: those that another rank also has, and those that replace bad rows.
     pub(super) padded: u64,
-    /// The number of samples that were left out of a batch that is to keep its shape, if no sample is left in
-    /// it.
+    /// The number of samples of the batch, if all of them were left out and batches must keep their shape;
+    /// otherwise 0.
     pub(super) lost: usize,
 }
 
-/// The batches of one rank and pass over a source, in order. Dropping it stops its work at once.
+/// One pass over this rank's rows of a source: its batches are taken in order. Dropping the pass stops its
+/// work at once.
 pub(super) struct Pass {
     pub(super) number: u64,
-    /// The number of steps that are left: a pass that ends before them is an error.
+    /// The number of batches that are still to be returned. A pass that ends before them is an error.
     pub(super) owed: u64,
     pub(super) receiver: BatchReceiver,
     pub(super) pending: Option<PendingBatch>,
     pub(super) generation: u64,
-    /// Counts the rows that are left out, and those that are repeated, unless the epoch does.
+    /// Counts the rows that are left out and those that are repeated; `None` if they are counted elsewhere.
     pub(super) monitor: Option<Arc<Monitor>>,
-    /// Whether the pass is a part of an epoch, which then reports the consumer's waits itself.
+    /// Whether the batches of this pass become parts of other batches, so that the consumer does not take
+    /// them directly.
     pub(super) is_part: bool,
-    /// The batches that have come in.
+    /// The batches that have arrived and were not returned yet, and the bad rows that were found.
     pub(super) refill: Refill,
-    /// The number of bad rows of the batches that were returned.
+    /// The number of bad rows that were left out of the batches returned so far.
     pub(super) skipped: usize,
     pub(super) beginning: Beginning,
 }
 
-/// The beginning of the pass, which has the first row that can be delivered.
+/// The place to look for the first row of the epoch that can be delivered. It fills batches at the end of the
+/// epoch that have no good row.
 pub(super) enum Beginning {
-    /// The beginning is in this pass.
+    /// This pass began with the first row of the epoch, so the row is in its own batches.
     Here,
-    /// The beginning is before the row at which this pass began. The function begins another pass there.
+    /// This pass was resumed at a later row. The function begins another pass at the first row of the epoch.
     Before(Box<dyn FnOnce() -> Result<Option<Pass>> + Send>),
-    /// The other pass is reading the beginning.
+    /// The other pass, which is reading from the first row of the epoch.
     Read(Box<Pass>),
 }
 
 impl Pass {
-    /// The number of steps that are still to come.
+    /// Returns the number of batches that are still to be returned.
     pub(super) fn remaining(&self) -> u64 {
         self.owed
     }
 
-    /// The bad rows that were left out so far.
+    /// Returns the bad rows that were left out of the batches returned so far.
     pub(super) fn skipped(&self) -> &[BadRow] {
         &self.refill.bad()[..self.skipped]
     }
@@ -82,17 +86,17 @@ impl Pass {
         &self.receiver.watch
     }
 
-    /// Fails in a forked child, where nothing of the pipe runs.
+    /// Fails in a forked child process, which has none of the loader's threads.
     pub(super) fn check_process(&self) -> Result<()> {
         self.receiver.check_process()
     }
 
-    /// Waits at most `timeout` for the next batch; `None` if it is still to come. After an error there is
-    /// none.
+    /// Waits for the next batch, and returns `None` if it has not arrived after `timeout`. No batch follows
+    /// an error.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
         self.check_process()?;
-        // When the last batch has arrived, another pass may read the beginning of the epoch, which ends this
-        // one.
+        // If all batches have arrived, the loader may have ended this pass itself: `fill_the_last` begins
+        // another pass, and only one pass over a source is under way at a time.
         let all_came = self.refill.waiting() == self.owed;
         if let Some(ended) = self.ended_from_outside().filter(|_| !all_came) {
             return Err(ended);
@@ -117,7 +121,7 @@ impl Pass {
                 true => self.fill_the_last(left),
                 false => self.take_in(left),
             };
-            // The bad rows of batches that cannot be returned are listed too.
+            // An error ends the pass. The bad rows of batches that are then not returned are listed too.
             let came = came.inspect_err(|_| self.count_skipped(self.refill.bad().len()));
             if !came? {
                 return Ok(None);
@@ -147,7 +151,7 @@ impl Pass {
         }
     }
 
-    /// Waits for the next batch and takes it in; false if it has not arrived yet.
+    /// Waits for the next batch and adds it to `refill`. Returns false if it has not arrived after `timeout`.
     fn take_in(&mut self, timeout: Duration) -> Result<bool> {
         let received = match self.receive(timeout) {
             Ok(made) => made,
@@ -164,8 +168,8 @@ impl Pass {
         received.and_then(|made| self.refill.push(Taken { made, end, padded }, is_whole)).map(|()| true)
     }
 
-    /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false
-    /// if that row has not arrived yet.
+    /// Fills the empty batches at the end of the epoch with the first row of the epoch that can be delivered.
+    /// Returns false if that row has not arrived after `timeout`.
     fn fill_the_last(&mut self, timeout: Duration) -> Result<bool> {
         if self.refill.fill_with_first()? {
             return Ok(true);
@@ -185,7 +189,7 @@ impl Pass {
         Ok(true)
     }
 
-    /// Counts the first `until` bad rows as returned.
+    /// Records that the first `until` bad rows were left out of batches that are returned.
     fn count_skipped(&mut self, until: usize) {
         if let Some(monitor) = &self.monitor {
             monitor.skipped.fetch_add((until - self.skipped) as u64, Relaxed);
@@ -222,8 +226,8 @@ impl Pass {
         })
     }
 
-    /// The reason why no more batches come, if the loader ended the pass. Batches that were already made are
-    /// then withheld too.
+    /// Returns an error if the loader ended the pass, for example because it was closed. Batches that were
+    /// already made are then not returned either.
     fn ended_from_outside(&self) -> Option<Error> {
         match self.receiver.abandoned()? {
             Reason::Left | Reason::Failed => None,
@@ -233,7 +237,7 @@ impl Pass {
 }
 
 impl Step {
-    /// The first row, as a row that can stand in.
+    /// Copies the first row of the batch, to fill batches that have no good row.
     pub(super) fn stand_in(&self) -> Result<StandIn> {
         StandIn::first_of(&self.batch, &self.after.numbers, self.after.keys.as_deref())
     }

@@ -1,4 +1,4 @@
-//! The schema that Petastorm keeps beside the files of a data set.
+//! Reads the schema that Petastorm stores in a file `_common_metadata` beside the files of a data set.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use forebay_store::source::{Store, StoredValue, common_values};
 use super::dataset::{Dataset, Locations};
 use super::threads::IoRuntime;
 
-/// The schema of a Petastorm data set, or `None` if it has none: from the file `_common_metadata` in the
-/// folder that is opened, in the folder where a glob begins, or in the one that named files share. No other
-/// footer is read. `options` are those of [`Dataset::open_with_options`](crate::Dataset::open_with_options).
+/// Reads the schema of a Petastorm data set; `None` if there is none. It is stored in a file
+/// `_common_metadata`, in the folder that `locations` names, in the folder where a glob begins, or in the
+/// folder that all named files share. The footers of the data files are not read. `options` are those of
+/// [`Dataset::open_with_options`](crate::Dataset::open_with_options).
 ///
 /// ```no_run
 /// use std::collections::BTreeMap;
@@ -28,9 +29,9 @@ use super::threads::IoRuntime;
 /// ```
 ///
 /// # Errors
-/// `NotFound` if nothing matches; `Corrupt` for a `_common_metadata` that is damaged, and for bytes in it
-/// that are not a schema; `Unsupported` for one that refers to anything but the parts of schemas, or if two
-/// folders have different ones. The place is the file.
+/// `NotFound` if no file matches the locations. `Corrupt` if `_common_metadata` is damaged, or if its value
+/// is not a schema. `Unsupported` if the schema, which is pickled, refers to anything but the parts of
+/// schemas, or if two folders have different schemas. The error names the file.
 pub fn petastorm_schema(
     locations: impl Locations,
     options: &BTreeMap<String, String>,
@@ -42,9 +43,9 @@ pub fn petastorm_schema(
 }
 
 impl Dataset {
-    /// The schema that Petastorm wrote beside the files of the folders that were opened; `None` if it wrote
-    /// none, or if files were named instead of a folder or a glob. It is read once, when it is first asked
-    /// for. Loaders decode the columns by it.
+    /// Returns the schema that Petastorm wrote beside the files of the folders that were opened; `None` if it
+    /// wrote none, or if files were named instead of a folder or a glob. The schema is read when this is
+    /// first called, and kept. Loaders decode the columns as it says.
     ///
     /// # Errors
     /// The errors of [`petastorm::schema`](crate::petastorm::schema).
@@ -53,7 +54,7 @@ impl Dataset {
         self.petastorm_schema_of(&io, &store)
     }
 
-    /// The schema, read from the stores of the data set in this process.
+    /// Returns the schema, and reads it from `store` on the threads of `io` if it was not read before.
     pub(super) fn petastorm_schema_of(
         &self,
         io: &IoRuntime,
@@ -71,7 +72,11 @@ impl Dataset {
     }
 }
 
-/// The one schema of all folders, among the values that were found in them.
+/// Parses the schemas that were found in several folders, and returns the one that all of them share; `None`
+/// if none was found.
+///
+/// # Errors
+/// Fails if a value is not a schema, or if two folders have different schemas.
 fn one_schema(values: Vec<StoredValue>) -> Result<Option<Unischema>> {
     let mut first: Option<(String, Unischema)> = None;
     for value in values {

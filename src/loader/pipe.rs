@@ -5,10 +5,10 @@
 //!          permits, requests          Parquet        walk, who needs what   gather, decode   in order
 //! ```
 //!
-//! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and
-//! nothing is sorted. The results of the pool travel as one-shot receivers in plan order: tasks finish in any
-//! order, and their results are handed over in plan order. If either end is dropped (a dropped epoch, a
-//! failed request), everything in between ends.
+//! The scout lists the row groups to fetch, and the assembly lists the rows of each batch. Both walk over the
+//! same plan, so row groups arrive in the order in which they are needed. The tasks of the pool finish in any
+//! order, but each sends its result through a channel of its own, and these channels are read in the order of
+//! the plan. If either end is dropped (a dropped epoch, a failed request), everything in between ends.
 //!
 //! When a quarter of an epoch's steps are on their way (three quarters, if lists of rows take much of the
 //! memory), the next epoch is prepared. As soon as no more row groups of the present epoch have to be
@@ -16,8 +16,8 @@
 //! budget, and its first batch is made. As soon as the present epoch has no more batches to make, those of
 //! the next one take its permits.
 //!
-//! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] drives it: it has the lock,
-//! the threads and the channels, passes in the events, and carries out the actions.
+//! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] has the lock, the threads and
+//! the channels: it passes the events to the lifecycle, and carries out the actions that this returns.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -62,24 +62,24 @@ pub(crate) struct Means {
     pub(crate) io: Arc<IoRuntime>,
     /// The threads that decode.
     pub(crate) pool: Arc<ThreadPool>,
-    /// The reading of the files, which keeps them open.
+    /// Keeps the files of the data set open for further reads, as long as this exists.
     pub(crate) _reading: Reading,
-    /// The memory that the loader may take, counted as promised while this exists.
+    /// Counts the memory budget of the loader among those of this process, as long as this exists.
     pub(crate) _promise: Promise,
 }
 
-/// An engine that is open for as long as something uses it. Who drops the last use waits until it is closed.
-/// A report of an epoch's work borrows the engine for a moment, and is not a use: it could be the last to let
-/// go, while nobody waits for its thread.
+/// An engine that is closed when its last owner drops it; the owner waits until that is done. The tasks of an
+/// epoch do not own the engine when they report to it. If they did, the engine could be closed on a thread
+/// that nobody waits for.
 pub(crate) struct OpenEngine(Arc<Engine>);
 
-/// The epochs of a loader, and the handles through which decisions about them are carried out.
+/// The epochs of a loader, and the handles through which the actions of the lifecycle are carried out.
 #[derive(Default)]
 struct Driven {
     life: Lifecycle<PrefetchKey>,
     /// The handles on the epochs that `life` holds, which are at most two.
     epochs: Vec<Handles>,
-    /// The work with which the epoch under way was begun.
+    /// The plans and the source from which the epoch under way was started, and from which the next one is.
     work: Option<Work>,
     /// The permits for the batches of the epoch under way and of the one that is prepared.
     permits: Option<BatchSemaphore>,
@@ -92,38 +92,39 @@ struct Handles {
     /// The control of the fetching; `None` if the rows of the epoch are in memory, so that nothing is
     /// fetched.
     prefetch: Option<PrefetchControl>,
-    /// The batches and their watch, until the consumer has them.
+    /// The receiver of the batches and the record of waits, until the consumer begins the epoch and takes
+    /// both.
     unclaimed: Option<(queue::Receiver<PendingBatch>, Watch)>,
 }
 
-/// A function that makes a walk over an epoch, on the thread that uses it.
+/// A function that makes a walk, an iterator over the planned steps of an epoch, on the thread that uses it.
 pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 
 /// The plan of one epoch, from which its work is started.
 pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
-    /// For each part, the order in which it gives its rows.
+    /// For each part (rows of one row group), the order in which its rows are delivered.
     pub(crate) deals: Arc<Deals>,
-    /// The rows of the pass that are denied, and thus not delivered.
+    /// The rows of the pass that are denied from a certain step on, and thus not delivered.
     pub(crate) withheld: OfPass,
-    /// A function that makes a walk which only finds the parts that enter.
+    /// A function that makes a walk which lists the row groups to fetch for each step, but not the rows.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
     /// The step at which the epoch after this one is prepared.
     pub(crate) next_at: u64,
 }
 
-/// The input of an epoch's work.
+/// The plans, the source and the memory with which the work of epochs is started.
 pub(crate) struct Work {
-    /// The plan of the epoch, and of the whole epoch after it, if there will be one. Each plan is taken out
-    /// when its epoch is started.
+    /// The plan of the epoch to begin and, if another epoch will follow it, the plan of that epoch. Each plan
+    /// is taken out when its epoch is started.
     pub(crate) plans: Vec<Planned>,
     pub(crate) source: Source,
     /// The bytes of memory for batches.
     pub(crate) batches: u64,
 }
 
-/// The consumer's end of the pipe. Dropping it ends the work behind it.
+/// The consumer's end of the pipe. Dropping it ends the work of its epoch.
 pub(crate) struct BatchReceiver {
     pub(crate) batches: queue::Receiver<PendingBatch>,
     pub(crate) watch: Watch,
@@ -132,7 +133,7 @@ pub(crate) struct BatchReceiver {
 }
 
 impl BatchReceiver {
-    /// Fails in a forked child, where nothing of the pipe runs.
+    /// Fails in a forked child process, which has none of the loader's threads.
     pub(crate) fn check_process(&self) -> Result<()> {
         self.engine.check_process()
     }
@@ -145,13 +146,14 @@ impl BatchReceiver {
         }
     }
 
-    /// Reports that all batches were taken: row groups fetched for the next epoch are kept.
+    /// Reports that the consumer took all batches. Row groups that were fetched for the next epoch are then
+    /// kept when this is dropped.
     pub(crate) fn finished(&self) {
         self.engine.handle(Event::HandedOver(self.id));
         self.watch.ends();
     }
 
-    /// Reports that a batch could not be made, so that none after it is wanted.
+    /// Reports that a batch could not be made, which ends the epoch.
     pub(crate) fn failed(&self) {
         self.engine.handle(Event::Failed(self.id));
     }
@@ -180,7 +182,7 @@ impl Engine {
         })))
     }
 
-    /// Fails in a forked child.
+    /// Fails in a forked child process, which has none of the loader's threads.
     pub(crate) fn check_process(&self) -> Result<()> {
         self.process.check()
     }
@@ -193,7 +195,7 @@ impl Engine {
         Ok((io.handle()?.clone(), pool.clone()))
     }
 
-    /// The threads that wait for storage, for a caller that waits with them.
+    /// Returns the threads that wait for storage, on which the caller can run a future to its end.
     pub(crate) fn io(&self) -> Result<Arc<IoRuntime>> {
         self.check_process()?;
         let means = self.means.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,19 +208,19 @@ impl Engine {
         self.driven().check_open()
     }
 
-    /// Ends the epoch that is under way: the loader is set to a saved position.
+    /// Ends the epoch that is under way, because the loader is set to a saved position.
     pub(crate) fn restored(&self) {
         self.handle(Event::Restored);
     }
 
-    /// Ends the epoch that is under way: the loader's cache is warmed.
+    /// Ends the epoch that is under way, because the loader's cache is warmed (filled in advance).
     pub(crate) fn warmed(&self) {
         self.handle(Event::Warmed);
     }
 
-    /// Ends the epoch that is under way, and writing to the cache; no epoch begins afterwards. The files of
-    /// the loader are closed. The threads end as soon as their present work is done, and those that wait for
-    /// storage once the data set is dropped too.
+    /// Ends the epoch that is under way and all writing to the cache, and closes the files of the loader. No
+    /// epoch begins afterwards. The decoding threads end as soon as their present work is done. The threads
+    /// that wait for storage belong to the data set, and end once it is dropped too.
     pub(crate) fn close(&self) {
         // In a forked child there are no writers to wait for, and the threads and locks are the parent's.
         if self.check_process().is_err() {
@@ -230,7 +232,8 @@ impl Engine {
         }
         let work = self.driven().work.take();
         let means = self.means.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Both are dropped outside the locks, since much may be dropped with them.
+        // Dropping these values may end threads and free much memory, so it happens after the locks are
+        // released.
         drop((work, means));
     }
 
@@ -242,7 +245,8 @@ impl Engine {
     /// since a thread of the parent may hold the lock.
     fn handle(&self, event: Event<PrefetchKey>) {
         if self.check_process().is_ok() {
-            // If work cannot be started in advance, it fails again, visibly, when the epoch is begun.
+            // An error means that the next epoch could not be prepared. It is ignored here, because it occurs
+            // again, and is returned, when the consumer begins that epoch.
             let _ = self.apply(&mut self.driven(), event);
         }
     }
@@ -266,7 +270,8 @@ impl Engine {
         started
     }
 
-    /// The function with which the work of an epoch reports. It does not keep the engine alive.
+    /// Returns the function with which the tasks of an epoch report events. It does not keep the engine
+    /// alive.
     fn report(&self, id: EpochId) -> Report {
         let engine = self.this.clone();
         Arc::new(move |event| {
@@ -278,7 +283,7 @@ impl Engine {
 }
 
 impl OpenEngine {
-    /// Begins an epoch, and ends one that is under way. `work` is called only if the epoch does begin.
+    /// Begins an epoch, and ends the one that is under way. `work` is called only if the loader is open.
     pub(crate) fn begin(self: &Arc<Self>, work: impl FnOnce() -> Result<Work>) -> Result<BatchReceiver> {
         self.check_process()?;
         let mut driven = self.driven();
@@ -352,7 +357,7 @@ impl Driven {
         }
     }
 
-    /// Starts the work of an epoch, within the limits of its control and admission.
+    /// Starts the tasks of an epoch. Its prefetch control and its admission limit how much they may do.
     fn prepare(&mut self, id: EpochId, key: &PrefetchKey, report: Report) -> Result<()> {
         let unplanned = || Error::new(ErrorKind::Internal, "an epoch that was not planned");
         let Work { plans, source, batches } = self.work.as_mut().ok_or_else(unplanned)?;

@@ -1,4 +1,4 @@
-//! A summary of the reads of one rank in an epoch, from footers alone.
+//! Sums up what one rank reads in an epoch, from the footers of the files alone.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -41,14 +41,14 @@ pub struct RankPlan {
     pub steps: u64,
     /// The rows that this rank receives, repeats included. In a mix, the rows of all ranks.
     pub rows: u64,
-    /// The number of interleaved lanes of the order of each source.
+    /// The number of lanes: sequences of rows that are interleaved into the order of each source.
     pub lanes: u32,
     /// The memory budget, in bytes.
     pub memory: u64,
     /// The reads of the rank in its data set. `None` for a mix.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub reads: Option<RankReads>,
-    /// The memory of a mix. `None` for a loader of one data set, whose reads have it.
+    /// The memory that a mix takes. `None` for a loader of one data set, for which `reads` has these numbers.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub mixed: Option<MixMemory>,
     /// In a mix, the number of the epoch's first step, counted through all epochs.
@@ -76,7 +76,7 @@ pub struct RankReads {
     /// The most bytes of decoded row groups that are held at any step. For an exact shuffle over a cache,
     /// from which rows are used directly, the bytes of the largest row group.
     pub peak_row_group_bytes: u64,
-    /// The step, counted from 0, at which these bytes are held.
+    /// The step, counted from 0, at which `peak_row_group_bytes` are held.
     pub peak_step: u64,
     /// The average number of row groups from which a batch of this rank has rows. The larger it is, the
     /// better rows are mixed.
@@ -84,28 +84,28 @@ pub struct RankReads {
     /// The average number of row groups from which a batch would have rows if it were drawn uniformly from
     /// all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
-    /// The number of row groups from which the first batch has rows. In epoch 0 the window deals rows while
-    /// it fills, so its first batches have rows of fewer row groups: the first one has rows of an eighth of
-    /// those that the window holds, and of at most 32, if these have enough rows.
+    /// The number of row groups from which the first batch has rows. Epoch 0 begins before its window is
+    /// full, so its first batches have rows of fewer row groups: the first batch has rows of an eighth of the
+    /// row groups that the window holds, and of at most 32, if these have enough rows.
     pub row_groups_of_first_batch: u64,
     /// The first step, counted from 0, at which the window holds as many row groups as at any later one.
     pub full_window_step: u64,
-    /// Options that mix better, if batches have far fewer row groups than uniform ones because few fit into
-    /// the window.
+    /// Options with which rows would be mixed better. Empty unless batches have rows of far fewer row groups
+    /// than `row_groups_if_uniform` because few row groups fit into the window.
     pub better_mixing: Vec<BetterMixing>,
     /// The bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
-    /// The bytes that row groups and batches are expected to take at their peak, computed from the average
-    /// lengths in the footers, while the next epoch is being read as well. The training loop's own memory is
-    /// not included.
+    /// The bytes that row groups and batches are expected to take at their peak, when the next epoch is being
+    /// read as well. They are computed from the average lengths in the footers, and do not include the
+    /// training loop's own memory.
     pub expected_memory: u64,
     /// The most bytes that row groups and batches take, which is at most `memory`.
     pub most_memory: u64,
-    /// The bytes of the budget in which all selected rows stay once they were read, so that later epochs do
-    /// not read them; 0 if they are too many, or if a cache keeps them.
+    /// The bytes of the budget in which all selected rows are kept after they were read, so that later epochs
+    /// need not read them again; 0 if the rows do not fit, or if a cache keeps them.
     pub staying_bytes: u64,
-    /// The reason why nothing is kept in the cache, if [`Tier::Auto`](crate::Tier::Auto) found that the rows
-    /// are not slower without it.
+    /// The reason why nothing is kept in the cache, if [`Tier::Auto`](crate::Tier::Auto) found that reading
+    /// the rows again in each epoch is not slower.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_again: Option<String>,
 }
@@ -114,8 +114,9 @@ pub struct RankReads {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MixMemory {
-    /// The bytes that row groups and batches are expected to take if all sources have their peak at one time,
-    /// like [`RankReads::expected_memory`], with the batch into which those of the sources are copied.
+    /// The bytes that row groups and batches are expected to take if all sources reach their peak at the same
+    /// time, including the batch into which the batches of the sources are copied. It is computed like
+    /// [`RankReads::expected_memory`].
     pub expected_memory: u64,
     /// The most bytes that row groups and batches take, which is at most `memory`.
     pub most_memory: u64,
@@ -131,12 +132,12 @@ pub struct SourcePlan {
     pub rows: u64,
     /// The number of passes over the source that the epoch begins.
     pub passes: u64,
-    /// The number of rows in its passes that are not read: those that are left at the end of the last pass,
-    /// and those of steps that are skipped.
+    /// The number of rows in these passes that the epoch does not read: the rest of its last pass, and the
+    /// rows of skipped steps.
     pub unread: u64,
 }
 
-/// A source whose order is known, and its share of the memory.
+/// The parts of a source from which a plan sums up its reads in an epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Planned<'a> {
     pub(super) samples: &'a SampleIndex,
@@ -144,12 +145,12 @@ pub(super) struct Planned<'a> {
     pub(super) split: Split,
     pub(super) fetcher: &'a Fetcher,
     pub(super) sizing: &'a Sizing,
-    /// The reason why the cache of the source keeps nothing, if it does.
+    /// The reason why the cache of the source keeps nothing; `None` if it keeps rows or there is no cache.
     pub(super) read_again: Option<&'a str>,
 }
 
 impl Planned<'_> {
-    /// The plan of an epoch of this source alone.
+    /// Sums up an epoch of a loader that has only this source.
     pub(super) fn plan(&self, epoch: u64) -> RankPlan {
         let Planned { samples, order: spec, split, sizing, read_again, .. } = *self;
         let counts = samples.of_epoch(epoch).counts.clone();
@@ -237,7 +238,8 @@ impl Planned<'_> {
         MixMemory { expected_memory: expected.min(most), most_memory: most }
     }
 
-    /// The memory that this source of a mix takes in an epoch, in its first pass there.
+    /// Returns the memory that this source of a mix takes in an epoch, computed from its first pass in the
+    /// epoch.
     fn memory_in(&self, plan: &Arc<MixedEpoch>, source: usize, split: MixSplit) -> MixMemory {
         if plan.passes_of(source) == 0 {
             return MixMemory::default();
@@ -253,10 +255,11 @@ impl Planned<'_> {
         self.fetcher.reads.row_memory.as_ref().map_or(0, |row_memory| row_memory.room())
     }
 
-    /// The most bytes of row groups that are expected in memory at any step: those in use, those on their way
-    /// for the next steps, and in the later part of the epoch those with which the next one begins. In stored
-    /// order these wait for the row groups of this epoch; with a window, whose last row groups arrive early,
-    /// they come at the same time.
+    /// Returns the most bytes of row groups that are expected in memory at any step: row groups in use, those
+    /// on their way for the next steps, and late in the epoch also the first ones of the next epoch. In
+    /// stored order, the next epoch is fetched only when nothing of this one is on its way. With a window,
+    /// the last row groups of this epoch arrive early, so the first ones of the next epoch are in memory at
+    /// the same time.
     fn on_their_way(&self, entered: &[Entered], steps: u64) -> u64 {
         let ahead = self.fetcher.at_once() + READ_AHEAD * self.fetcher.in_a_bunch();
         let of_first = entered.iter().take(ahead).map(|part| part.total).sum::<u64>();
@@ -266,7 +269,7 @@ impl Planned<'_> {
         for (place, part) in entered.iter().enumerate() {
             on_their_way += entered.get(place + ahead).map_or(0, |next| next.total);
             on_their_way -= part.total;
-            // The last parts stay in use while the next epoch is prepared.
+            // The part that is read last is still in use when the next epoch is prepared.
             let is_late = part.step >= next_at || place + 1 == entered.len();
             let of_next = if is_late { of_first } else { 0 };
             let beside = if is_window { on_their_way + of_next } else { on_their_way.max(of_next) };
@@ -276,7 +279,7 @@ impl Planned<'_> {
     }
 }
 
-/// The steps and parts of an epoch.
+/// The sums over the steps of an epoch, and the parts (rows of one row group each) that it reads.
 #[derive(Default)]
 struct Walked {
     steps: u64,
@@ -285,17 +288,17 @@ struct Walked {
     stored_bytes: u64,
     /// The parts in the order in which they are read.
     entered: Vec<Entered>,
-    /// The most bytes of parts in use, and the first step with these.
+    /// The most bytes of parts that are in use at the same time, and the first step at which they are.
     peak: (u64, u64),
     full_window_step: u64,
 }
 
-/// A part of the plan that is in use from a step on.
+/// A part (rows of one row group) that is read, and the step from which it is in use.
 struct Entered {
     step: u64,
     /// The bytes of all parts that are in use at that step.
     at_hand: u64,
-    /// The bytes that the part takes while it is on its way.
+    /// The bytes that the part takes while it is fetched and decoded.
     total: u64,
 }
 
@@ -317,7 +320,7 @@ impl MixMemory {
 }
 
 impl RankPlan {
-    /// The plan of an epoch of a mix of these sources, whose budget is `memory` bytes.
+    /// Sums up an epoch of a mix of these sources, whose budget is `memory` bytes.
     pub(super) fn of_mix(
         epoch: u64,
         plan: &Arc<MixedEpoch>,
@@ -329,7 +332,7 @@ impl RankPlan {
         let of_source = |(source, &rows): (usize, &u64)| {
             let rows = rows - skipped[source];
             let (size, passes) = (plan.sizes[source], plan.passes_of(source));
-            // A source that gives no rows is left out as a whole.
+            // If the epoch takes no rows of a source, all rows of the source count as unread.
             SourcePlan { size, rows, passes, unread: passes.max(1) * size - rows }
         };
         let sources: Vec<SourcePlan> = plan.course.rows().iter().enumerate().map(of_source).collect();

@@ -1,6 +1,6 @@
-//! Prefetching of one epoch: its row groups, fetched in plan order and decoded a little ahead.
+//! Prefetches one epoch: fetches its row groups in the order of the plan, and decodes a few of them ahead.
 //!
-//! This is the last file with async code: [`RowGroupQueue`] is where tasks end and threads begin.
+//! The fetching is async. Its results go into a [`RowGroupQueue`], from which an ordinary thread takes them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,15 +25,15 @@ use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrefetchKey {
     pub(crate) epoch: u64,
-    /// The global row at which to begin.
+    /// The row of the epoch at which to begin, counted over all ranks.
     pub(crate) start: u64,
     pub(crate) order: OrderSpec,
 }
 
-/// A function that makes a walk over an epoch which only finds the parts that enter.
+/// A function that makes a walk which lists the row groups to fetch for each step, but not the rows.
 pub(crate) type Scout = Box<dyn FnOnce() -> Walk + Send>;
 
-/// The row groups of one epoch on their way.
+/// A prefetch that has begun: the queue of its row groups, the gauge of its progress, and its control.
 pub(super) struct Prefetch {
     pub(super) arriving: RowGroupQueue,
     pub(super) gauge: Arc<Gauge>,
@@ -44,24 +44,26 @@ pub(super) struct Prefetch {
 #[derive(Clone)]
 pub(super) struct PrefetchControl {
     head_start: Arc<HeadStart>,
-    /// Ends the fetching alone.
+    /// Cancels the fetching of further row groups.
     fetching: CancellationToken,
-    /// Cancels all requests to the store.
+    /// Cancels all requests to the store, also those that fetch a damaged row group again.
     all: CancellationToken,
 }
 
 impl PrefetchControl {
-    /// Lets row groups be fetched for the first batches.
+    /// Lets the row groups of the first batches be fetched.
     pub(super) fn start(&self) {
         self.head_start.raise(FetchLimit::HeadStart);
     }
 
-    /// Lets all row groups be fetched. The bytes that were fetched in advance count as needed from now on.
+    /// Lets all row groups be fetched. From now on, the statistics count the bytes fetched in advance as
+    /// needed.
     pub(super) fn fetch_all(&self) {
         self.head_start.fetch_all();
     }
 
-    /// Ends the fetching. Rows that are in use already may still be fetched once more.
+    /// Ends the fetching of further row groups. One that has arrived may still be fetched again if it is
+    /// damaged, or if its copy in the cache was changed.
     pub(super) fn cancel_fetching(&self) {
         self.fetching.cancel();
     }
@@ -85,9 +87,9 @@ enum FetchLimit {
     All,
 }
 
-/// How far fetching runs ahead of an epoch that has not begun, and may never begin: far enough for the
-/// batches that can be made in advance, and then for as many row groups as the store fetches at once, so that
-/// the store is busy when the epoch begins.
+/// The limit on fetching for an epoch that has not begun, and may never begin. Before it begins, the row
+/// groups are fetched for the batches that can be made in advance, and then as many more as the store fetches
+/// at once, so that the store is busy when the epoch begins.
 struct HeadStart {
     limit: watch::Sender<FetchLimit>,
     slow_start: SlowStart,
@@ -113,14 +115,16 @@ impl HeadStart {
         self.raise(FetchLimit::All);
     }
 
-    /// Waits until the limit is at least this one.
+    /// Waits until the limit has been raised at least to `limit`.
     async fn reached(&self, limit: FetchLimit) {
-        // The sender is a field of this value, so the channel is not closed.
+        // This fails only if the channel is closed, which cannot be: its sender is a field of `self`.
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
-    /// The parts that enter with `steps`. Parts beyond those of the first `ahead` steps and `more` others are
-    /// held back, and so are parts while others that are needed sooner are on their way.
+    /// Returns a stream of the parts (rows of one row group each) that `steps` need, each as soon as it may
+    /// be fetched. The parts of the first `ahead` steps and the next `more` parts may be fetched before the
+    /// epoch begins, all others only after the limit is raised to `All`. In addition, `slow_start` limits how
+    /// many parts are on their way at the same time.
     fn parts(
         self: Arc<Self>,
         steps: impl Iterator<Item = PlannedStep> + Send,
@@ -154,7 +158,7 @@ pub(super) fn ended_early() -> Error {
     Error::new(ErrorKind::Internal, "fetching ended before its plan did")
 }
 
-/// The blocking end of a prefetch: parts in plan order.
+/// The receiving end of a prefetch, where a thread waits for the parts in the order of the plan.
 pub(super) struct RowGroupQueue {
     parts: Receiver<Result<PendingRowGroups>>,
 }
@@ -173,7 +177,7 @@ enum Arrival {
     Decoding(PendingRowGroups),
 }
 
-/// Calls a function when it is dropped: at the end of a task, however that ends.
+/// Calls a function when it is dropped, so that the function is called however a task ends.
 struct AtEnd<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> Drop for AtEnd<F> {
@@ -185,9 +189,10 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 }
 
 impl Prefetch {
-    /// Begins to prefetch the row groups of `samples` that `scout` finds, within the limit of its control,
-    /// which is nothing at first, and reports to `watch`. The rows of a part come in the order of its deal,
-    /// if there are `deals`. Calls `ended` when nothing more will be fetched, for whatever reason.
+    /// Begins to prefetch the row groups of `samples` that `scout` lists, and reports to `watch`. Nothing is
+    /// fetched before the control of the prefetch allows it. The rows of a part arrive in the order of
+    /// delivery that `deals` has, or as stored if it is `None`. Calls `ended` when nothing more will be
+    /// fetched, for whatever reason.
     pub(super) fn start(
         source: &Source,
         samples: Arc<EpochSamples>,
@@ -221,8 +226,8 @@ impl Prefetch {
                 let bytes = fetched.iter().map(|fetched| fetched.found.bytes()).sum();
                 limited.slow_start.add_fetched(fetched.len(), bytes);
                 let (decoder, turns) = (at_once.clone(), turns.clone());
-                // Other processes wait for rows that this one writes to the cache, however slow its own
-                // consumer is.
+                // Row groups that will be written to the cache are decoded at once, even if the consumer of
+                // this process is slow, because other processes may wait for them.
                 let are_kept = fetched.iter().any(|fetched| fetched.found.is_kept());
                 async move {
                     if !are_kept {
@@ -235,7 +240,8 @@ impl Prefetch {
             let pass_on = async move |arrival: Result<Arrival>| {
                 let arriving = match arrival {
                     Ok(Arrival::Decoding(arriving)) => arriving,
-                    // The permit comes first: parts that wait for one are not decoded yet.
+                    // Waits for a permit before it decodes the parts, so that only a few parts are decoded
+                    // ahead.
                     Ok(Arrival::Fetched(fetched)) => match waiting.clone().acquire_owned().await {
                         Ok(permit) => decoder.start(fetched, Some(permit), None),
                         Err(_) => return false,

@@ -1,4 +1,4 @@
-//! The next epoch, and the number of its rows that were handed over.
+//! Tracks how far the consumer of a loader got: the epoch, and the number of its rows that were handed over.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,8 @@ pub struct Receipt {
     pub(super) skipped: Arc<[u64]>,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
-    /// The keys of the batch's rows, if they come from several sources, or if a row may come several times.
+    /// The keys of the batch's rows, if it has rows of several sources or if rows may repeat. Otherwise the
+    /// keys are computed from `numbers`.
     pub(super) keys: Option<Arc<[u64]>>,
 }
 
@@ -50,7 +51,7 @@ impl Receipt {
         batch_key(seed, self.epoch, self.row, rank)
     }
 
-    /// The global row at which the batch ends.
+    /// The row of the epoch, counted over all ranks, at which the batch ends.
     pub fn end(&self) -> u64 {
         self.row
     }
@@ -95,8 +96,8 @@ struct ProgressState {
     /// Whether an iterator over the epoch of `at` was returned. If so, the next iterator is for the following
     /// epoch.
     begun: bool,
-    /// The number of the iterator that `at` belongs to. A position that is set gets a new number too, so that
-    /// iterators from before it no longer move `at`.
+    /// The number of the iterator whose receipts move `at`. A saved position that is set gets a new number,
+    /// so that receipts of earlier iterators are ignored.
     generation: u64,
 }
 
@@ -125,7 +126,7 @@ impl Progress {
         Ok((state.at.clone(), state.generation))
     }
 
-    /// The epoch that comes next, and its first row.
+    /// Returns the epoch that begins next, and the row at which it begins.
     pub(super) fn upcoming(&self) -> (u64, u64) {
         let state = self.lock();
         match state.begun {
@@ -148,7 +149,7 @@ impl Progress {
         }
     }
 
-    /// Whether no other iterator was returned since this one, and no position was set.
+    /// Whether the iterator with this number is the last that was returned, and no position was set after it.
     pub(super) fn is_last_begun(&self, generation: u64) -> bool {
         self.lock().generation == generation
     }

@@ -16,10 +16,10 @@ pub(crate) fn queue<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(queue.clone()), Receiver(queue))
 }
 
-/// The end where values enter.
+/// The end of a queue that sends values.
 pub(crate) struct Sender<T>(Arc<Queue<T>>);
 
-/// The end where values leave, in the same order.
+/// The end of a queue that receives values, in the order in which they were sent.
 pub(crate) struct Receiver<T>(Arc<Queue<T>>);
 
 struct Queue<T> {
@@ -27,7 +27,7 @@ struct Queue<T> {
     some: Condvar,
 }
 
-/// Which ends are alive.
+/// The ends of a queue that have not been dropped.
 #[derive(PartialEq)]
 enum Ends {
     Both,

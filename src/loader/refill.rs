@@ -1,9 +1,9 @@
 //! Batches in which every row is bad: each gets the next good row of its rank, so that no batch is empty.
 //!
-//! The data and the plan alone determine the row that fills such a batch: it is the first row of the next
-//! batch that has any, and after the last batch of the epoch the first row of the epoch's first such batch.
-//! So it does not depend on which thread came first, nor on where the epoch was resumed. It is delivered one
-//! more time than otherwise, and counts as repeated.
+//! Such a batch is filled with the first good row of the next batch that has one. If no later batch of the
+//! epoch has one, it is filled with the first good row of the epoch. The choice depends only on the data and
+//! the plan, and neither on the timing of threads nor on where the epoch was resumed. The row is delivered
+//! one more time than otherwise, and counts as repeated.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::collate::Collated;
 /// A batch that was made, and its place in the epoch.
 pub(super) struct Taken {
     pub(super) made: Collated,
-    /// The global row after the batch.
+    /// The row of the epoch, counted over all ranks, at which the step of the batch ends.
     pub(super) end: u64,
     /// The number of rows of the batch that are repeats of another rank's rows, or that replace others.
     pub(super) padded: u64,
@@ -39,7 +39,7 @@ pub(super) struct StandIn {
 }
 
 impl StandIn {
-    /// The first row of a batch, as a row that can fill others.
+    /// Copies the first row of a batch, to fill other batches with it.
     pub(super) fn first_of(batch: &RecordBatch, numbers: &[u64], keys: Option<&[u64]>) -> Result<Self> {
         let row = repeated(batch, 1)?;
         Ok(StandIn {
@@ -50,25 +50,28 @@ impl StandIn {
     }
 }
 
-/// The batches of an epoch on their way to the consumer.
+/// The batches of an epoch that have arrived and wait to be passed on to the consumer. Batches without a good
+/// row are filled here.
 pub(super) struct Refill {
     on_bad_row: OnBadRow,
-    /// Whether batches without a row wait for one.
+    /// Whether batches without a good row are filled, and wait for a row of another batch.
     fills: bool,
-    /// Whether the last column says which rows count.
+    /// Whether the last column of batches is `row_mask`, which is false for rows that only fill a batch.
     row_mask: bool,
     /// The number of bad rows that the epoch left out before it was resumed.
     before: u64,
     /// The bad rows since the epoch was resumed, in all batches that arrived.
     bad: Vec<BadRow>,
-    /// Batches that have not been passed on: empty ones, until a batch arrives that has a row.
+    /// The batches that arrived and were not passed on yet. Empty ones wait until a batch with a row arrives.
     waiting: VecDeque<Taken>,
     /// The first row of the epoch that can be delivered, once it is known.
     first: Option<StandIn>,
 }
 
 impl Refill {
-    /// `fills` says that batches may have no row, and then get one.
+    /// Makes an empty queue. `fills` says whether batches without a good row are filled. `before` is the
+    /// number of bad rows before the epoch was resumed, and `left_out` has rows that count as bad from the
+    /// start.
     pub(super) fn new(
         (on_bad_row, fills): (OnBadRow, bool),
         row_mask: bool,
@@ -106,12 +109,12 @@ impl Refill {
         self.on_bad_row.refills()
     }
 
-    /// Gives up the batches that wait.
+    /// Drops the batches that wait to be passed on.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }
 
-    /// All bad rows of the batches that came in.
+    /// Returns all bad rows of the batches that arrived.
     pub(super) fn bad(&self) -> &[BadRow] {
         &self.bad
     }
@@ -121,10 +124,10 @@ impl Refill {
         self.before + self.bad.partition_point(|bad| bad.end <= end) as u64
     }
 
-    /// Takes a batch in. `is_whole` says that the batches begin with the first row of the epoch.
+    /// Adds a batch that arrived. `is_whole` says whether the batches began with the first row of the epoch.
     ///
     /// # Errors
-    /// There are more bad rows than allowed.
+    /// Fails if more rows are bad than the user allows.
     pub(super) fn push(&mut self, mut taken: Taken, is_whole: bool) -> Result<()> {
         let found = std::mem::take(&mut taken.made.skipped);
         self.bad.extend(found.into_iter().map(|bad| bad.until(taken.end)));
@@ -147,7 +150,8 @@ impl Refill {
         Ok(())
     }
 
-    /// Fills the waiting batches with the first good row of the epoch; false if that is not known.
+    /// Fills the waiting batches with the first good row of the epoch. Returns false if that row is not known
+    /// yet.
     pub(super) fn fill_with_first(&mut self) -> Result<bool> {
         let Some(first) = self.first.take() else { return Ok(false) };
         self.fill(&first)?;
@@ -172,20 +176,20 @@ impl Refill {
         Ok(())
     }
 
-    /// The next batch that can be passed on.
+    /// Removes and returns the first of the waiting batches.
     pub(super) fn pop(&mut self) -> Option<Taken> {
         self.waiting.pop_front()
     }
 }
 
-/// The first row of a batch, repeated to `rows` rows, in memory of its own.
+/// Returns a new batch that has the first row of `batch` `rows` times.
 fn repeated(batch: &RecordBatch, rows: usize) -> Result<RecordBatch> {
     let first = UInt32Array::from(vec![0; rows]);
     let columns = batch.columns().iter().map(|column| take(column, &first, None).or_fail());
     made(batch, columns.collect::<Result<_>>()?, rows)
 }
 
-/// The same rows, with a last column that says that they do not count.
+/// Sets the last column, `row_mask`, to false in all rows, because they only fill a batch.
 fn uncounted(batch: &RecordBatch) -> Result<RecordBatch> {
     let (mut columns, rows) = (batch.columns().to_vec(), batch.num_rows());
     if let Some(mask) = columns.last_mut() {

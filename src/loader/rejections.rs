@@ -1,5 +1,5 @@
-//! Bad rows that functions behind a loader find. They are listed and counted like those that the loader
-//! finds.
+//! Records the rows that the user's functions reject after the loader delivered them. They are listed and
+//! counted like the bad rows that the loader itself finds.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -31,7 +31,8 @@ struct OfSource {
 }
 
 impl Loader {
-    /// The record of rows that functions reject in an epoch that begins.
+    /// Makes an empty record of the rows that the user's functions reject in one epoch, for an epoch that
+    /// begins.
     pub fn rejections(&self) -> Rejections {
         let source = |source: &Arc<Source>| OfSource {
             source: Arc::downgrade(source),
@@ -46,9 +47,10 @@ impl Loader {
 }
 
 impl Rejections {
-    /// Records the rows of the next batch that were rejected, by their ordinals among its rows, with the
-    /// reasons. The receipt of the remaining batch counts them. The rows are listed even if there are more
-    /// than allowed. `last` is the last bad row that the epoch itself had found until then.
+    /// Records the rejected rows of the next batch, and returns them. `after` is the receipt of the batch,
+    /// `rejected` has the index in the batch and the reason of each rejected row, and `last` is the last bad
+    /// row that the loader itself had found in the epoch. Also returns a receipt that counts the rejected
+    /// rows, or an error if there are more bad rows than allowed.
     pub fn settle(
         &self,
         after: &Receipt,
@@ -91,16 +93,18 @@ impl Rejections {
         (rows, Ok(Receipt { skipped, ..after.clone() }))
     }
 
-    /// Counts rows that replace rejected ones.
+    /// Adds rows that replace rejected ones to the number of repeated rows.
     pub fn repeats(&self, rows: u64) {
         self.monitor.padded.fetch_add(rows, Relaxed);
     }
 
-    /// A bad row by its number, and the number of its source.
+    /// Makes the record of a bad row, and returns it with the index of its source. `number` is the row's
+    /// ordinal among the rows of all sources.
     fn bad_row(&self, number: u64, why: &str, after: &Receipt) -> Option<(usize, BadRow)> {
         let at = self.sources.partition_point(|source| source.first_number <= number).checked_sub(1)?;
         let OfSource { source, catalog, first_number, .. } = &self.sources[at];
-        // A loader that skips bad rows has read the ids. Any other one raises an error, which shows no id.
+        // A loader that skips bad rows has read the row ids already. Any other loader raises an error that
+        // shows no id, so a failure to read the ids is ignored.
         drop(source.upgrade().map(|source| source.read_row_ids()));
         let row = number - first_number;
         let group = catalog.groups.partition_point(|group| group.first_row <= row).checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! The rows of any step, past or to come. They are computed from the plan, and no row is read.
+//! Finds the rows of any step of a run, past or future. They are computed from the plan, so no row is read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,14 @@ use crate::shard::{
 };
 
 /// The plan of a run, which knows the rows of each step without reading any.
-/// [`Loader::rewind`](super::Loader::rewind) makes it; if only a saved position of the run is left,
-/// [`Dataset::rewind`](crate::Dataset::rewind) and [`Rewind::of`] do.
+/// [`Loader::rewind`](super::Loader::rewind) makes it from a loader. If only a saved position of the run is
+/// left, [`Dataset::rewind`](crate::Dataset::rewind) or [`Rewind::of`] makes it from that position.
 #[derive(Clone, Debug)]
 pub struct Rewind {
     pub(super) sources: Vec<SourceOrder>,
     pub(super) mixed: Option<Mixed>,
-    /// The progress of the run: its epoch, and how many rows of it were handed over.
+    /// The progress of the run: its current epoch, and the number of rows of that epoch that were handed
+    /// over.
     pub(super) at: (u64, u64),
 }
 
@@ -41,12 +42,12 @@ pub(super) struct Mixed {
     split: MixSplit,
 }
 
-/// The order that was asked for last, which a loader keeps, because permuting a million row groups takes
-/// longer than finding a step in them.
+/// The order of the epoch for which rows were last looked up. A loader keeps it, because permuting a million
+/// row groups takes longer than finding a step in the result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastAsked(Arc<Mutex<Option<Asked>>>);
 
-/// The lanes of the epoch that was asked for last.
+/// The order of one epoch, and the spec and epoch from which it was made.
 #[derive(Debug)]
 struct Asked {
     spec: OrderSpec,
@@ -55,7 +56,7 @@ struct Asked {
 }
 
 impl Mixed {
-    /// The mixture of the run that is in force now.
+    /// Takes the current run and split of a mixture.
     pub(super) fn from_mixture(mixture: &Arc<Mixture>) -> Self {
         let (run, split) = mixture.run();
         Mixed { mixture: mixture.clone(), run, split }
@@ -77,8 +78,8 @@ impl Rewind {
         self.mixed.as_ref().map_or_else(|| self.sources[0].split.shard, |mixed| mixed.split.shard).world()
     }
 
-    /// The number of steps of each epoch, including those that are skipped; in a mix, the number of the epoch
-    /// that the run is in.
+    /// The number of steps of each epoch, including skipped ones. In a mix, epochs may differ; this is the
+    /// number of steps of the current epoch.
     pub fn steps(&self) -> u64 {
         match &self.mixed {
             None => self.sources[0].split.steps(0),
@@ -86,14 +87,14 @@ impl Rewind {
         }
     }
 
-    /// The places where the rows of a rank's batch are stored, in the order of delivery; for samples of
-    /// several rows, sample by sample. A step is counted from the beginning of its epoch, with the batches of
-    /// this run. A step that is skipped still has its rows here, and so do rows that
-    /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out.
+    /// Finds where the rows of a rank's batch are stored. The rows are in the order of delivery; if samples
+    /// have several rows, the rows of each sample follow each other. `step` is counted from the beginning of
+    /// the epoch, in steps of this run's batch size. Rows of skipped steps are returned too, and so are bad
+    /// rows that [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out.
     ///
     /// # Errors
-    /// Fails if there is no such step or rank, or if the epoch is under way and began with other batches, so
-    /// that its steps cannot be counted.
+    /// Fails if there is no such step or rank. Also fails for the current epoch if it began with another
+    /// batch size, because its steps then cannot be counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
         let Some(mixed) = &self.mixed else { return self.step_of_one(epoch, step, rank) };
         let plan = Arc::new(mixed.planned(epoch)?.whole());
@@ -108,7 +109,7 @@ impl Rewind {
         })
     }
 
-    /// The rows of a [`step`](Self::step) that is counted through all epochs from the first one of epoch 0.
+    /// Like [`step`](Self::step), but `step` is counted through all epochs, from the first step of epoch 0.
     ///
     /// # Errors
     /// The errors of [`step`](Self::step).
@@ -117,10 +118,10 @@ impl Rewind {
         self.step(epoch, step, rank)
     }
 
-    /// The epoch of a step that is counted through all epochs, and the step's number in that epoch.
+    /// Converts a step that is counted through all epochs to its epoch and its number in that epoch.
     ///
     /// # Errors
-    /// Fails in a mix if the step is further away than numbers reach.
+    /// Fails in a mix if the step is so far in the future that its epoch cannot be computed.
     pub fn locate(&self, step: u64) -> Result<(u64, u64)> {
         match &self.mixed {
             None => {
@@ -131,10 +132,10 @@ impl Rewind {
         }
     }
 
-    /// The rows of the [`step`](Self::step) that comes next; empty if the epoch is over.
+    /// Finds the rows of the next [`step`](Self::step) of the run; empty if the current epoch is over.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// Fails if there is no such rank.
     pub fn next(&self, rank: u32) -> Result<Vec<RowPlace>> {
         let (epoch, row) = self.at;
         Ok(match &self.mixed {
@@ -152,11 +153,12 @@ impl Rewind {
         .unwrap_or_default())
     }
 
-    /// The batches of a rank in the form of [`step`](Self::step), one after another. In the epoch under way
-    /// they begin where the run is, and in any other epoch at its beginning. Skipped steps are left out.
+    /// Iterates over the batches of a rank in an epoch; each item is like the result of [`step`](Self::step).
+    /// In the current epoch the first batch is the next one of the run, and in any other epoch it is that of
+    /// the first step. Skipped steps are left out.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// Fails if there is no such rank.
     pub fn batches(&self, epoch: u64, rank: u32) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let row = if epoch == self.at.0 { self.at.1 } else { 0 };
         let shard = Shard::new(rank, self.world())?;
@@ -196,7 +198,7 @@ impl Rewind {
         Ok(source.walk(&order, epoch, step * batch, shard).next().unwrap_or_default())
     }
 
-    /// The rows of a step of a mix, if there is such a step.
+    /// Finds the rows of a step of a mix; `None` if the epoch has no such step.
     fn of_step(&self, plan: &Arc<MixedEpoch>, step: u64, split: MixSplit) -> Result<Option<Vec<RowPlace>>> {
         let Some(mixed) = plan.course.steps_from(step).next() else { return Ok(None) };
         let mut places = Vec::new();
@@ -219,7 +221,8 @@ impl Rewind {
 }
 
 impl SourceOrder {
-    /// The batches of a rank, from a row of an epoch of the source on.
+    /// Iterates over the batches of a rank in an epoch of this source, beginning with the step that begins at
+    /// `row`.
     fn walk(
         &self,
         order: &OrderSpec,
@@ -236,13 +239,14 @@ impl SourceOrder {
 }
 
 impl LastAsked {
-    /// The order of an epoch over row groups with these numbers of samples.
+    /// Returns the order of an epoch. It is made anew unless it is the last one that was asked for. `counts`
+    /// has the number of samples of each row group.
     fn order(&self, order: &OrderSpec, epoch: u64, counts: &Arc<[u32]>) -> EpochOrder {
         let spec = order.of_lanes();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_kept = last.as_ref().is_some_and(|asked| asked.epoch == epoch && asked.spec == spec);
         if !is_kept {
-            // Keeping two orders at a time would take twice the memory.
+            // The old order is dropped before the new one is made, so that two are never in memory.
             *last = None;
         }
         let asked = last.get_or_insert_with(|| {
@@ -253,17 +257,17 @@ impl LastAsked {
     }
 }
 
-/// Finds the places of rows, step by step.
+/// Finds where the rows of each step are stored, one step after the other.
 struct Places {
     catalog: Arc<Catalog>,
     samples: Arc<EpochSamples>,
-    /// The parts that have entered and have not left, with their samples, because finding these may take
-    /// work.
+    /// The samples of the parts (runs of rows of a row group) that the current steps use. They are kept
+    /// because finding the samples of a part may take long.
     parts: HashMap<Part, Option<PartSamples>>,
 }
 
 impl Places {
-    /// The places where the rows of a step are stored, in the order of delivery.
+    /// Finds where the rows of a step are stored, in the order of delivery.
     fn of_step(&mut self, step: &PlannedStep) -> Vec<RowPlace> {
         let Places { catalog, samples, parts } = self;
         for part in &step.parts {

@@ -1,5 +1,5 @@
-//! Turns row groups from bytes to rows, on the loader's pool: decodes them, writes them to the cache, and
-//! fetches a damaged copy once more.
+//! Decodes the fetched bytes of row groups to rows, on the loader's thread pool. Also writes rows to the
+//! cache, and fetches a row group once more if its bytes are damaged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,11 +27,12 @@ use crate::reader::{self, Renew, Resident};
 use crate::samples::{EpochSamples, SampleIndex};
 use crate::shard::{Deals, Part};
 
-/// Where the cache keeps cells in another form, those of one row group may take at most the memory for row
-/// groups divided by this number; larger row groups are kept as stored.
+/// If the cache keeps images in another form, such as pixels, the images of one row group in that form may
+/// take at most the memory for row groups divided by this number. The images of larger row groups are kept as
+/// they are stored.
 const FORM_DIVISOR: u64 = 8;
 
-/// Where row groups are read from, and how they are decoded.
+/// Everything that is needed to fetch and decode the row groups of a source.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) runtime: Handle,
@@ -43,36 +44,35 @@ pub(super) struct Source {
     pub(super) monitor: Arc<Monitor>,
     /// The most bytes that one row group may decode to.
     pub(super) limit: u64,
-    /// The largest number of batches that are being made or wait at once.
+    /// The most batches that are made ahead of the consumer, counting those that are still being made.
     pub(super) ahead: usize,
-    /// Whether rows are used from the cache as soon as they are in it, because they do not all fit into
-    /// memory.
+    /// Whether rows that are written to the cache are then used from the cache, because memory may not hold
+    /// all of them.
     pub(super) exchange: bool,
-    /// Samples the cells of the data set, to choose a cache form.
+    /// Chooses the form in which the cache keeps images, from a sample of the data set's cells.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
-/// The order in which the rows of a part are delivered.
+/// The order in which the rows of a part (a run of rows of one row group) are delivered.
 type Deal = Box<[u32]>;
 
-/// Parts that were fetched together, with their deals.
+/// Parts that were fetched together, with the deal (the order of delivery) of each.
 type Bunch = (Vec<Fetched>, Vec<Option<Deal>>);
 
-/// Parts on their way that were fetched together. The parts arrive in plan order, and their rows when they
-/// are decoded.
+/// Parts that were fetched together and are being decoded. [`wait`](Self::wait) returns their rows.
 pub(super) struct PendingRowGroups {
     /// The number of parts that [`wait`](Self::wait) has not returned yet.
     left: usize,
     rows: Receiver<Result<Vec<Resident>>>,
-    /// The bytes of the longest row so far, in columns whose values differ in length.
+    /// The size in bytes of the largest row so far, counting only columns whose values vary in length.
     longest: Arc<AtomicU64>,
-    /// The permit of these parts to wait, which limits how much is decoded ahead.
+    /// The permit to decode these parts before the plan needs them. It limits how much is decoded ahead.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl PendingRowGroups {
-    /// Waits until the rows of the next parts are decoded: of all parts, or of one if each is decoded by
-    /// itself.
+    /// Waits until the next parts are decoded, and returns their rows. These are all parts if they are
+    /// decoded together, and otherwise a single part.
     pub(super) fn wait(&mut self) -> Result<Vec<Resident>> {
         let decoded = self.rows.recv();
         let decoded =
@@ -86,32 +86,32 @@ impl PendingRowGroups {
         self.left == 0
     }
 
-    /// The bytes of the longest row that was decoded so far, in columns whose values differ in length.
+    /// The size in bytes of the largest row so far, counting only columns whose values vary in length.
     pub(super) fn longest(&self) -> u64 {
         self.longest.load(Relaxed)
     }
 }
 
-/// Turns the fetched bytes of one epoch into rows, on the pool.
+/// Decodes the fetched bytes of one epoch to rows, on the thread pool.
 #[derive(Clone)]
 pub(super) struct RowGroupDecoder {
     pub(super) source: Source,
     /// The samples of the epoch.
     pub(super) samples: Arc<EpochSamples>,
-    /// The order in which the rows of parts are delivered; without it, rows are only passed on.
+    /// The orders in which the rows of each part are delivered; `None` leaves the rows in their stored order.
     pub(super) deals: Option<Arc<Deals>>,
     pub(super) end: CancellationToken,
 }
 
 impl RowGroupDecoder {
-    /// The number of row groups that are decoded before their turn in the plan. It is small, because batches
-    /// are made on the same threads.
+    /// The number of row groups for the cache that may be decoded at once, before the plan needs them. It is
+    /// less than the number of threads, because batches are made on the same threads.
     pub(super) fn at_once(&self) -> usize {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
 
-    /// Begins to decode parts that were fetched together. `place` is returned when the last of them is taken,
-    /// `turn` when its decoding has ended.
+    /// Begins to decode parts that were fetched together. The permit `place` is returned when the last part
+    /// is taken, and the permit `turn` when the decoding has ended.
     pub(super) fn start(
         &self,
         bunch: Vec<Fetched>,
@@ -126,12 +126,12 @@ impl RowGroupDecoder {
             let take = |part| decoder.deals.as_ref().and_then(|deals: &Arc<Deals>| deals.take(part));
             let deals: Vec<_> = bunch.iter().map(|fetched| take(&fetched.part)).collect();
             let (bunch, deals) = match decoder.decode_together((bunch, deals), &longest) {
-                // If the epoch was left, there is no receiver.
+                // Sending fails if the epoch was abandoned, which is not an error.
                 Ok(residents) => return drop(send.send(Ok(residents))),
                 Err(alone) => alone,
             };
-            // Rows that are written to the cache are handed over from other threads, in any order, so they
-            // are never fetched together.
+            // Each part is decoded alone. Parts whose rows go to the cache would be handed over in any order,
+            // but a bunch never has more than one of them.
             for (fetched, deal) in bunch.into_iter().zip(deals) {
                 decoder.decode_alone(fetched, deal, &longest, (send.clone(), turn.take()));
             }
@@ -139,8 +139,9 @@ impl RowGroupDecoder {
         pending
     }
 
-    /// Decodes parts to rows that follow each other; gives the parts back if that is not possible, if one of
-    /// them is damaged, or if their rows stay in memory, which the parts then have as found.
+    /// Decodes several parts into one batch of rows. Returns the parts as an `Err` if this is not possible or
+    /// a part is damaged. It also does so if the decoded rows were moved to the memory in which rows stay for
+    /// later epochs; the `found` of each part then refers to these rows.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,
@@ -196,12 +197,13 @@ impl RowGroupDecoder {
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
     }
 
-    /// The memory in which rows stay, as long as it takes more of them.
+    /// The memory in which rows stay for later epochs, if it still accepts rows.
     fn open_memory(&self) -> Option<&RowMemory> {
         self.source.fetcher.reads.row_memory.as_deref().filter(|row_memory| row_memory.is_open())
     }
 
-    /// Has the prepared rows of whole row groups stay in memory; gives them back if there is no room.
+    /// Keeps the prepared rows of whole row groups in memory for later epochs. Returns the rows as an `Err`
+    /// if there is no room.
     fn keep_in_memory(
         &self,
         row_memory: &RowMemory,
@@ -210,7 +212,8 @@ impl RowGroupDecoder {
     ) -> Result<std::result::Result<Vec<Staying>, RecordBatch>> {
         let Source { fetcher: Fetcher { reads, .. }, collator, .. } = &self.source;
         let is_whole = |part: &Part| u64::from(part.rows) == reads.catalog.groups[part.group as usize].rows;
-        // Views may keep much more in memory than the values of these rows.
+        // Values of text and binary may point into larger buffers, which would stay in memory too. Unless the
+        // rows need all of these buffers, their values are copied.
         let owns = !reads.projection.keeps_bytes() || (reads.store.is_local() && wholes.iter().all(is_whole));
         let rows = if owns { rows } else { compacted(&rows)? };
         let longest = collator.lengths.longest(&rows);
@@ -218,8 +221,8 @@ impl RowGroupDecoder {
         Ok(row_memory.keep(&groups, rows, longest))
     }
 
-    /// A part whose rows stay in memory. If they are many, narrow columns are brought into the order of the
-    /// deal.
+    /// Makes a resident part from rows that stay in memory. If memory holds many rows, a copy of the part's
+    /// narrow columns is put into the order of delivery, so that batches are gathered faster.
     fn stay(&self, part: Part, staying: &Staying, permit: Permit, deal: Option<Deal>) -> Result<Resident> {
         let Source { fetcher, collator, monitor, .. } = &self.source;
         let samples = &*self.samples;
@@ -239,7 +242,8 @@ impl RowGroupDecoder {
         Ok(self.as_dealt(resident, Some(order.into_rows().into())))
     }
 
-    /// Decodes a part, and has its rows written to the cache if they belong there.
+    /// Decodes a part and sends its rows to the receiver. If the row group is to be cached, its rows are also
+    /// written to the cache.
     fn decode_alone(
         &self,
         fetched: Fetched,
@@ -253,7 +257,7 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(..) => {
                 Some(self.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
             }
-            // No decoding is recorded, since rows from the cache or from memory come as they are.
+            // Rows from the cache or from memory are not decoded, so no time of decoding is recorded.
             FetchOutcome::Rows(..) | FetchOutcome::Staying(_) | FetchOutcome::Lost(_) => None,
         };
         let known = match &found {
@@ -283,19 +287,21 @@ impl RowGroupDecoder {
             Ok(Read { resident, keep: Some((writer, whole)) }) => {
                 self.keep((resident, send), writer, whole, turn, watch);
             }
-            // If the epoch was left, there is no receiver.
+            // Sending fails if the epoch was abandoned, which is not an error.
             read => drop(send.send(read.map(|read| vec![read.resident]))),
         }
     }
 
-    /// Rows that the collator has brought into the order of their deal.
+    /// Marks rows as already sorted into the order of `deal`, and drops the deal itself unless it is needed
+    /// later.
     fn as_dealt(&self, resident: Resident, deal: Option<Deal>) -> Resident {
         let resident = resident.dealt(deal, true);
         if self.source.collator.needs_deals { resident } else { resident.without_deal() }
     }
 
-    /// Starts writing `whole` to disk, on the runtime's blocking threads, and hands over the wanted part of
-    /// it: at once, or from the cache.
+    /// Starts to write the row group `whole` to the cache, on the runtime's blocking threads, and sends the
+    /// wanted part of it to the receiver. The part is sent at once or, if `exchange` is set, after the write
+    /// and from the cache.
     fn keep(
         &self,
         (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
@@ -312,13 +318,15 @@ impl RowGroupDecoder {
             let renewer = Arc::new(self.clone());
             self.source.runtime.spawn_blocking(move || {
                 watch.go_on(Phase::Writing);
-                // Rows that are not kept are used in the form for which memory was planned.
+                // Rows that could not be cached are used as they were decoded, since memory was planned for
+                // that form.
                 let resident = match writer.exchange(&whole) {
                     Some(kept) => resident.exchanged(&kept, renewer),
                     None => resident,
                 };
                 drop((send.send(Ok(vec![resident])), watch));
-                // Pixels take more than the permit covers, so few are made or written at once.
+                // Rows with pixels take more memory than the part's permit covers, so `turn`, which limits
+                // how many are made at once, is held until they are written.
                 drop((whole, turn));
             });
             return;
@@ -331,7 +339,8 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Rows with their cells in the form that the cache keeps.
+    /// Converts the images of rows to the form that the cache keeps, such as pixels. Returns the rows
+    /// unchanged if there is no such form or the images are too large.
     fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let Source { fetcher, monitor, limit, collator, .. } = &self.source;
         let Some(form) = fetcher.reads.row_cache.as_ref().and_then(|row_cache| row_cache.form()) else {
@@ -351,7 +360,7 @@ impl RowGroupDecoder {
         self.fetch_now(async move { fetcher.read(&part).await })
     }
 
-    /// Waits for bytes. The wait ends with the epoch, even if the store hangs.
+    /// Waits until bytes are fetched. The wait also ends when the epoch ends, even if the store hangs.
     fn fetch_now(&self, read: impl Future<Output = Result<Chunks>> + Send + 'static) -> Result<Chunks> {
         let (send, receive) = bounded(1);
         let end = self.end.clone();
@@ -363,8 +372,8 @@ impl RowGroupDecoder {
         receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the epoch was left")))
     }
 
-    /// Decodes the rows of a part. Damage may be only in the transferred copy, so the row group is fetched
-    /// once more before it is an error.
+    /// Decodes the rows of a part. If the bytes are damaged, they are fetched and decoded once more, because
+    /// the damage may have happened in the transfer.
     fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
         let Source { fetcher, limit, .. } = &self.source;
         let decode = |chunks| reader::read(fetcher, &self.samples, part, chunks, *limit);
@@ -374,8 +383,8 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Turns a fetched head into rows, copied to memory of their own, because they are few of the rows that
-    /// their pages hold.
+    /// Decodes a fetched head, the first rows of a row group, which samples of an earlier row group need. The
+    /// rows are copied, because the decoded pages hold many more rows that are not needed.
     fn read_head(&self, FetchedHead { head, found }: FetchedHead) -> Result<Resident> {
         let (Source { fetcher, collator, limit, .. }, samples) = (&self.source, &*self.samples);
         let chunks = match found {
@@ -406,14 +415,15 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Turns the fetched bytes of a part into rows.
+    /// Turns whatever was found for a part (fetched bytes, cached rows, or rows in memory) into rows.
     fn read(&self, part: Part, found: FetchOutcome, permit: Permit, deal: Option<Deal>) -> Result<Read> {
         let Source { fetcher, collator, monitor, .. } = &self.source;
         let samples = &*self.samples;
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, samples, part, &kept, permit, Arc::new(self.clone()));
-                // If the plan relies on the cache, there is no memory for columns in another form.
+                // With `exchange`, rows are used from the cache because memory is short, so there is none for
+                // converted columns.
                 let resident = match self.source.exchange || collator.held.is_none() {
                     true => resident,
                     false => {
@@ -433,7 +443,8 @@ impl RowGroupDecoder {
             FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
         let row_memory = self.open_memory();
-        // A row group is kept as a whole or not at all.
+        // The cache and the memory for later epochs hold whole row groups only, so the whole row group is
+        // decoded for them.
         let writer = writer.zip(fetcher.reads.row_cache.as_ref());
         let kept = writer.as_ref().map(|(_, row_cache)| row_cache.whole(&part));
         let wanted = kept.or(row_memory.map(|row_memory| row_memory.whole(&part))).unwrap_or(part);
@@ -455,9 +466,11 @@ impl RowGroupDecoder {
                         }
                     }
                 };
-                // Samples of several rows may share rows, so there is no order of rows.
+                // Rows are sorted into the order of delivery only if each row is a sample. Samples of several
+                // rows may share rows, so no order of rows fits them.
                 let (order, deal) = match deal {
-                    // The deal is as large as a column, so only one copy of it exists.
+                    // The deal is moved, not copied, since it is as large as a column. It is taken back
+                    // below.
                     Some(deal) if samples.are_rows() => (Some(Selection::of_one(deal.into())), None),
                     deal => (None, deal),
                 };
@@ -523,7 +536,7 @@ impl fmt::Debug for RowGroupDecoder {
     }
 }
 
-/// The rows of a part, and the rows of its row group that will be cached.
+/// The rows of a part and, if its row group is to be cached, all rows of the row group.
 struct Read {
     resident: Resident,
     keep: Option<(CacheWriter, RecordBatch)>,

@@ -1,19 +1,19 @@
-//! A semaphore for batches that are made ahead of the consumer.
+//! Limits the number and the memory of the batches that are made ahead of the consumer.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The time between two checks whether a permit is free.
+/// A waiting thread checks for a free permit at this interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The number of batches that the consumer holds: the present one, and the one before it.
+/// The most batches that the consumer is assumed to hold: the current one and the previous one.
 pub(super) const WITH_CONSUMER: u64 = 2;
 
-/// Limits how many batches may be made or waiting at once, in the epoch under way and the one after it
-/// together, and how many bytes they may take.
+/// Limits how many batches may be in the making or ready at once, and how many bytes they may take. The
+/// current epoch and the following one share the limit.
 ///
-/// A thread that waits for a permit polls from time to time; it is woken only when most permits are free. A
-/// consumer whose steps wake other threads would lose its processor to them, for a time slice of
+/// A thread that waits for a permit polls at an interval, and is woken only when most permits are free. If
+/// every step of the consumer woke a thread, the consumer would lose its processor to that thread for some
 /// milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchSemaphore(Arc<Permits>);
@@ -23,7 +23,7 @@ struct Permits {
     state: Mutex<SemaphoreState>,
     /// The number of free permits at which a waiting thread is woken.
     wake_at: usize,
-    /// The bytes for batches, including those that the consumer holds.
+    /// The memory for batches in bytes, including the batches that the consumer holds.
     bytes: u64,
     freed: Condvar,
 }
@@ -31,7 +31,7 @@ struct Permits {
 #[derive(Debug)]
 struct SemaphoreState {
     free: usize,
-    /// The bytes of batches that are being made or waiting.
+    /// The bytes of the batches that are being made or are ready.
     reserved: u64,
 }
 
@@ -41,11 +41,12 @@ impl Permits {
     }
 }
 
-/// One permit, returned when it is dropped.
+/// The permit to make one batch, which is returned when this is dropped.
 #[derive(Debug)]
 pub(crate) struct BatchPermit(Arc<Permits>);
 
-/// The permit for the bytes of a batch: taken before the batch is made, and returned when this is dropped.
+/// The permit for the memory of a batch. It is taken before the batch is made, and returned when this is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct BytesPermit {
     permits: Arc<Permits>,
@@ -64,12 +65,12 @@ impl BatchSemaphore {
         }))
     }
 
-    /// A permit, if one is free.
+    /// Takes a permit, if one is free.
     pub(crate) fn take(&self) -> Option<BatchPermit> {
         self.taken(&mut self.0.state())
     }
 
-    /// Waits a short time for a permit.
+    /// Waits for a permit for at most [`POLL_INTERVAL`].
     pub(crate) fn wait(&self) -> Option<BatchPermit> {
         let waited = self
             .0
@@ -78,7 +79,7 @@ impl BatchSemaphore {
         self.taken(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Whether there is memory for a batch of `bytes`.
+    /// Whether there is memory for another batch of `bytes` bytes, if the consumer holds two of this size.
     pub(crate) fn fits(&self, bytes: u64) -> bool {
         self.has(&self.0.state(), bytes)
     }
@@ -88,9 +89,9 @@ impl BatchSemaphore {
         state.reserved.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
     }
 
-    /// Memory for a batch of `bytes` bytes, if there is enough. The permit holds a clone of `epoch`, a value
-    /// of the batch's epoch: while no other permit does, memory is always granted, because the consumer waits
-    /// for this batch and returns nothing before.
+    /// Reserves memory for a batch of `bytes` bytes; `None` if there is not enough. If no other batch of the
+    /// epoch has memory, it is always granted, because the consumer waits for this batch and cannot return
+    /// memory before it gets it. Permits are counted by clones of `epoch`, one value for each epoch.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;
@@ -101,7 +102,7 @@ impl BatchSemaphore {
         Some(BytesPermit { permits: self.0.clone(), bytes, _epoch: epoch.clone() })
     }
 
-    /// Waits a short time for memory.
+    /// Waits for memory for at most [`POLL_INTERVAL`].
     pub(crate) fn wait_for_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let has_none = |state: &mut SemaphoreState| !self.has(state, bytes);
         drop(self.0.freed.wait_timeout_while(self.0.state(), POLL_INTERVAL, has_none));

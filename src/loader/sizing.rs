@@ -1,4 +1,5 @@
-//! Divides the memory budget, and checks that a window fits it.
+//! Divides the memory budget among batches, row groups and lists of rows, and checks that the shuffle window
+//! fits.
 
 mod needed;
 
@@ -14,43 +15,45 @@ use crate::shard::{OrderSpec, Split};
 pub(super) use crate::reader::budget::words;
 use needed::{Needed, listed_while_read};
 
-/// The fewest batches made ahead of the consumer, if memory allows: one ready, and one for a delay on each
-/// side.
+/// The fewest batches that are made ahead of the consumer, if memory allows: one that is ready, one more in
+/// case the loader is late, and one more in case the consumer is.
 const MIN_AHEAD: u64 = 3;
 
-/// The most batches that are made ahead, if memory allows. Decoding one row group holds up many small
-/// batches, and one photograph of 40 megapixels takes as long as several large ones.
+/// The most batches that are made ahead of the consumer. It covers delays: decoding one row group holds up
+/// many small batches, and decoding one photograph of 40 megapixels takes as long as several large batches.
 const MAX_AHEAD: u64 = 32;
 
 /// Batches beyond [`MIN_AHEAD`] may take at most the budget divided by this number.
 const AHEAD_DIVISOR: u64 = 8;
 
-/// Batches may take the budget divided by this number; beyond that, fewer are made ahead.
+/// All batches together may take at most the budget divided by this number. If they would take more, fewer
+/// are made ahead.
 const BATCHES_DIVISOR: u64 = 2;
 
-/// How many row groups, or bunches of small ones, may wait, decoded or being decoded, until the plan needs
-/// them: enough that one is always ready, and few enough that they are still in the processor's caches.
+/// The number of row groups, or bunches of small row groups, that may be decoded before the plan needs them.
+/// One is then always ready, and they are few enough to be still in the processor's caches.
 pub(super) const READ_AHEAD: usize = 2;
 
-/// The bytes that a run takes in addition to row groups and batches: for threads, and for what the allocator
-/// keeps.
+/// The memory that a run takes beside row groups and batches: for threads, and for freed memory that the
+/// allocator keeps.
 pub(super) const OVERHEAD_BYTES: u64 = 16 << 20;
 
-/// How many batches are made together.
+/// Determines how many batches are made together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
     /// Each batch is made alone, because making one takes long.
     Alone,
-    /// The rows are in the order in which they are dealt. Enough batches are made together that the work on a
-    /// column outweighs handing it out.
+    /// The rows of each part are already in the order of delivery. So many batches are made together that the
+    /// work on a column takes longer than giving it to a thread.
     Dealt,
-    /// The rows are anywhere. Enough batches are made together that a row group's column is read in one go,
-    /// and few enough that the consumer does not wait for batches that it does not need yet.
+    /// The rows are in stored order, so a batch takes them from anywhere. Several batches are made together,
+    /// so that a row group's column is read once for all of them, but not so many that the consumer waits for
+    /// batches that it does not need yet.
     Scattered,
 }
 
 impl Grouping {
-    /// The number of bytes that the batches which are made together have, if a row has `row` bytes.
+    /// The total size in bytes that batches which are made together should have. `row` is the size of a row.
     fn bytes(self, row: u64) -> u64 {
         const MOST: u64 = 16 << 20;
         const DEALT_ROWS: u64 = 24 << 10;
@@ -62,27 +65,28 @@ impl Grouping {
     }
 }
 
-/// The number of batches that exist in addition to those that have a permit: one that waits for a permit, the
-/// consumer's present one and the one before it, and the first one of the next epoch.
+/// The number of batches that may exist without a permit: one that waits for a permit, the current and the
+/// previous batch of the consumer, and the first batch of the next epoch.
 const BATCHES_BEYOND_QUEUE: u64 = 4;
 
-/// The bytes that locate a row of a batch while it is made: source and row, in the order of the batch and in
-/// the order of reading.
+/// The memory that each row of a batch takes while the batch is made, to locate the row: its source and its
+/// index, once in the order of the batch and once in the order of reading.
 const PLACE_BYTES: u64 = 24;
 
-/// How often a larger budget is tried before it is suggested. Each time the missing bytes are added, of which
-/// row groups get at least a third.
+/// The most steps of the search for a budget that an error suggests. Each step adds the missing bytes to the
+/// budget; row groups get at least a third of them.
 const MAX_TRIES: usize = 64;
 
-/// A piece of a row group that is too large to be shuffled as a whole should take the memory for row groups
-/// divided by this number.
+/// If a row group is too large to be shuffled as a whole, the suggested pieces take at most the memory for
+/// row groups divided by this number.
 const PIECE_DIVISOR: u64 = 16;
 
-/// If lists take more than the budget divided by this number, those of the next epoch are made late.
+/// If the lists of rows in a window take more than the budget divided by this number, the next epoch is
+/// prepared late, so that the lists of two epochs do not exist together for long.
 const LISTS_DIVISOR: u64 = 16;
 
-/// The next epoch is prepared when an epoch's steps divided by this number are done; if lists are long, when
-/// that number of steps is left.
+/// The next epoch is prepared after the first `steps / NEXT_AFTER_DIVISOR` steps of an epoch or, if lists are
+/// long, before the last `steps / NEXT_AFTER_DIVISOR` steps.
 const NEXT_AFTER_DIVISOR: u64 = 4;
 
 /// The memory budget, divided among its uses.
@@ -92,9 +96,9 @@ pub(super) struct Sizing {
     pub(super) memory: u64,
     /// The bytes for batches.
     pub(super) batches: u64,
-    /// The bytes for row groups: in flight, and in the window.
+    /// The bytes for row groups: those that are being fetched or decoded, and those in the window.
     pub(super) row_groups: u64,
-    /// The bytes for the lists of rows that mix a window.
+    /// The bytes for the lists of rows that hold the shuffled order of the window.
     pub(super) lists: u64,
     asked: Asked,
     /// The number of batches that are made ahead of the consumer, which is the length of their queue.
@@ -103,19 +107,19 @@ pub(super) struct Sizing {
     pub(super) group: usize,
 }
 
-/// Batches as the user asked for them.
+/// The size of batches, from the user's options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batches {
     /// The number of rows, or samples, of a batch.
     pub(super) rows: u64,
     /// The bytes of a batch.
     pub(super) bytes: u64,
-    /// The part of these bytes that does not depend on the number of rows in a sample.
+    /// How many of `bytes` do not depend on the number of rows in a sample.
     pub(super) beside_rows: u64,
     pub(super) grouping: Grouping,
-    /// Whether decoding takes memory from the workspace, for which a part is set aside.
+    /// Whether decoding needs memory for temporary buffers, for which a part of the budget is set aside.
     pub(super) uses_workspace: bool,
-    /// Whether the deals of parts are kept as long as the parts.
+    /// Whether the deal of a part, its rows in the order of delivery, is kept as long as the part.
     pub(super) needs_deals: bool,
 }
 
@@ -125,33 +129,34 @@ impl Batches {
         self.bytes / self.rows.max(1)
     }
 
-    /// The same batches, but with `rows` rows.
+    /// Returns these batches with `rows` rows instead.
     pub(super) fn of_rows(self, rows: u64) -> Self {
         let beside_rows = self.beside_rows / self.rows.max(1) * rows;
         Batches { rows, bytes: self.row_bytes() * rows, beside_rows, ..self }
     }
 
-    /// Batches of samples that have up to `rows` rows.
+    /// Returns these batches for samples of up to `rows` rows, instead of single rows.
     pub(super) fn of_samples(self, rows: u64) -> Self {
         let of_rows = self.bytes.saturating_sub(self.beside_rows);
         Batches { bytes: of_rows.saturating_mul(rows).saturating_add(self.beside_rows), ..self }
     }
 }
 
-/// The numbers from which an error suggests a sufficient budget.
+/// The inputs of the sizing, from which an error computes the budget or the options that it suggests.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     batches: Batches,
     /// The average number of rows in a row group.
     group_rows: u64,
-    /// An error may suggest pieces of fewer rows than this.
+    /// An error may suggest to shuffle row groups in pieces, but only of fewer rows than this.
     pieces_below: u64,
-    /// The bytes that grow with the data set, for the sets of selected rows and for the catalogue.
+    /// The bytes of data that the loader keeps about the data set: the sets of selected rows and the catalog.
     beside: u64,
 }
 
 impl Sizing {
-    /// Divides `memory` for batches, with a part for the workspace if decoding uses it.
+    /// Divides the budget `memory` between batches, the temporary buffers of decoding and, with the rest, row
+    /// groups.
     ///
     /// # Errors
     /// Fails if the budget is too small even for the fewest batches.
@@ -188,8 +193,9 @@ impl Sizing {
         Ok(Sizing { memory, batches: all, row_groups, lists: 0, asked, ahead, group })
     }
 
-    /// The sizing for row groups of which these numbers of rows are read, in the pieces of an order. An error
-    /// may suggest pieces of fewer rows than `pieces_below`.
+    /// Adds the average number of rows in a row group, or in a piece if `order` cuts row groups into pieces.
+    /// `counts` has the number of rows that are read of each row group. An error may suggest pieces of fewer
+    /// rows than `pieces_below`.
     pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, pieces_below: u64) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
         let pieces: usize = order.cuts().values().map(Vec::len).sum();
@@ -197,17 +203,18 @@ impl Sizing {
         Sizing { asked: Asked { group_rows: rows / groups.max(1), pieces_below, ..self.asked }, ..self }
     }
 
-    /// The sizing with `bytes` taken from the share of row groups, for the data that is kept for the data
-    /// set.
+    /// Takes `bytes` from the share of row groups, for the data that the loader keeps about the data set: its
+    /// footers, the values of the filter and the selection of rows.
     pub(super) fn beside(self, bytes: u64) -> Self {
         let asked = Asked { beside: bytes, ..self.asked };
         Sizing { row_groups: self.row_groups.saturating_sub(bytes).max(1), asked, ..self }
     }
 
-    /// Checks that the data that is kept for a data set leaves some of this budget to row groups.
+    /// Checks that the data that the loader keeps about a data set, of `bytes` bytes, leaves memory for row
+    /// groups.
     ///
     /// # Errors
-    /// The data leaves nothing.
+    /// Fails if it leaves nothing.
     pub(super) fn check_beside(&self, bytes: u64) -> Result<()> {
         if bytes < self.row_groups {
             return Ok(());
@@ -224,9 +231,10 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// Sets the share of row groups: the rest after the lists, but enough for the largest row group to be
-    /// granted alone, when only its own lists exist. If the footers do not give the lengths of values,
-    /// batches get half of the budget, unless the row groups need more.
+    /// Divides the share of row groups between row groups and lists of rows. Lists get what they need, but
+    /// row groups always keep enough to hold the largest row group alone. If the footers do not tell how long
+    /// the values of columns are, batches get half of the budget, unless row groups need more than the other
+    /// half.
     ///
     /// # Errors
     /// Fails if the window does not fit, or if a row group does not fit even alone.
@@ -249,7 +257,8 @@ impl Sizing {
         Ok(Sizing { batches: self.batches + rest - row_groups, row_groups, lists, ..self })
     }
 
-    /// Refuses a window that does not fit, and names the number of rows that does.
+    /// Fails if the window of an order does not fit into memory. The error suggests a number of rows that
+    /// fits.
     pub(super) fn check(
         &self,
         reads: &Reads,
@@ -260,8 +269,8 @@ impl Sizing {
         self.needed(reads, samples, order, split).map(drop)
     }
 
-    /// Whether an order fits if `bytes` of the memory for row groups are used for other things, and the
-    /// largest row group still passes within the rest.
+    /// Whether an order and the largest row group still fit if `bytes` of the memory for row groups are used
+    /// for something else.
     pub(super) fn fits_beside(
         &self,
         bytes: u64,
@@ -275,7 +284,8 @@ impl Sizing {
         needed.is_ok_and(|needed| needed.row_groups.max(needed.largest) <= rest.row_groups)
     }
 
-    /// The part of the budget that an order needs, if it fits.
+    /// Returns the memory that an order needs. Fails if it does not fit into the budget, with an error that
+    /// suggests options that fit.
     fn needed(
         &self,
         reads: &Reads,
@@ -292,8 +302,8 @@ impl Sizing {
             given().max_by_key(|group| reads.alone(of_group(*group), listed).bytes).map(of_group);
         if let Some(group) = largest_group {
             let alone = reads.alone(group, listed);
-            // The suggested budget is enough for the window as well; otherwise the next error would name a
-            // larger one.
+            // The suggested budget must be enough for the window too. Otherwise the user who follows it would
+            // get another error, with a larger suggestion.
             let whole = alone.bytes.max(self.window_bytes(reads, needed, order));
             let admitted = reads.admit(&alone, &budget, |_| self.total(whole));
             admitted.map_err(|error| {
@@ -364,8 +374,8 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The bytes of row groups and lists that a window takes; 0 if row groups are granted memory one at a
-    /// time, or if a cache holds all rows.
+    /// The memory in bytes that the row groups and lists of a window take. It is 0 if row groups get memory
+    /// one at a time, or if a cache on disk holds all rows.
     fn window_bytes(&self, reads: &Reads, needed: Needed, order: &OrderSpec) -> u64 {
         let is_mapped = reads.row_cache.as_ref().is_some_and(|row_cache| row_cache.cache().is_mapped());
         match is_alone(needed, order) || (order.is_exact() && is_mapped) {
@@ -374,8 +384,8 @@ impl Sizing {
         }
     }
 
-    /// The hint to shuffle in pieces, for a row group of `rows` rows that is too large otherwise; none if it
-    /// is in pieces that are small enough already, or cannot be cut.
+    /// The hint to shuffle in pieces, for a row group of `rows` rows that is too large as a whole. `None` if
+    /// the row group cannot be cut, or if its pieces are small enough already.
     fn pieces_that_fit(&self, reads: &Reads, (group, rows): (usize, u32), listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_DIVISOR);
         reads.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
@@ -385,7 +395,8 @@ impl Sizing {
         is_smaller.then(|| format!("or shuffle in pieces: `piece_rows={fit}`"))
     }
 
-    /// Refuses heads that do not fit while the cache keeps all rows, because heads stay in memory.
+    /// Fails if the heads do not fit into memory. Heads, the first rows of row groups that samples of earlier
+    /// row groups need, stay in memory even if the cache holds all other rows.
     fn check_heads(&self, reads: &Reads, counts: &[u32]) -> Result<()> {
         let groups = (0..counts.len()).filter(|&group| counts[group] > 0);
         let heads: u64 = groups.clone().map(|group| reads.heads.cost(group as u32).held).sum();
@@ -410,13 +421,13 @@ impl Sizing {
         self.total_from(0, needed.row_groups.saturating_add(needed.lists))
     }
 
-    /// The budget that leaves `bytes` to row groups and lists, at least the present one.
+    /// A budget that leaves `bytes` to row groups and lists, and is not smaller than the current one.
     fn total(&self, bytes: u64) -> u64 {
         self.total_from(self.memory, bytes)
     }
 
-    /// The budget of `memory` or more that leaves `bytes` to row groups and lists. The share of batches
-    /// depends on the budget, so budgets are tried.
+    /// Finds a budget of at least `memory` that leaves `bytes` to row groups and lists. The share of batches
+    /// depends on the budget, so the result is found by trying larger and larger budgets.
     fn total_from(&self, memory: u64, bytes: u64) -> u64 {
         let Asked { batches, beside, .. } = self.asked;
         let mut memory = memory.max(bytes);
@@ -431,45 +442,46 @@ impl Sizing {
         memory
     }
 
-    /// The most bytes that one batch may take, granted alone, beside the batches that the consumer holds.
+    /// The most bytes that one batch may take if no other batch is being made, beside the batches that the
+    /// consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }
 
-    /// The bytes of one batch, with rows of average length.
+    /// The size in bytes of one batch with rows of average length.
     pub(super) fn batch_bytes(&self) -> u64 {
         self.asked.batches.bytes
     }
 
     /// The memory that an epoch of `steps` steps is expected to take, if its row groups take `row_groups`
-    /// bytes. It counts all batches that are made ahead, with rows of average length.
+    /// bytes. All batches that are made ahead are counted, with rows of average length.
     pub(super) fn expected(&self, row_groups: u64, steps: u64) -> u64 {
         let made = steps.min(self.ahead as u64 + WITH_CONSUMER);
         let batches = self.asked.batches.bytes.saturating_mul(made);
         row_groups.min(self.row_groups).saturating_add(batches).saturating_add(OVERHEAD_BYTES)
     }
 
-    /// The most memory that row groups and batches take, if all row groups on their way take `row_groups`
-    /// bytes.
+    /// The most memory that row groups and batches can take, if `row_groups` is the size of all row groups
+    /// that can be in memory at once.
     pub(super) fn most(&self, row_groups: u64) -> u64 {
         let row_groups = row_groups.saturating_add(self.lists).min(self.row_groups + self.lists);
         self.batches.saturating_add(row_groups).saturating_add(OVERHEAD_BYTES).min(self.memory)
     }
 
-    /// The memory without the data that is kept for the data set, which exists already.
+    /// The budget without the data that the loader keeps about the data set, which is in memory already.
     pub(super) fn promised(&self) -> u64 {
         self.memory.saturating_sub(self.asked.beside)
     }
 
-    /// The step, out of `steps`, at which the next epoch is prepared.
+    /// The number of the step at which the next epoch is prepared, in an epoch of `steps` steps.
     pub(super) fn next_at(&self, steps: u64) -> u64 {
         let early = steps / NEXT_AFTER_DIVISOR;
         if self.lists <= self.memory / LISTS_DIVISOR { early } else { steps - early }
     }
 }
 
-/// Whether row groups are granted memory one at a time. That is always possible, because one may exceed the
-/// budget only by a fixed amount.
+/// Whether row groups are granted memory one at a time. Such an order always fits, because the largest row
+/// group was already checked against the budget by itself.
 fn is_alone(needed: Needed, order: &OrderSpec) -> bool {
     order.pool() == 1 && needed.lanes == 1 && !order.is_exact()
 }

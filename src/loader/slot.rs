@@ -1,49 +1,51 @@
-//! The memory of a reused buffer, and its registration with the driver of a device.
+//! A slot is the memory of a buffer that batches use again and again. It can be registered with the driver of
+//! a device such as a GPU.
 //!
-//! A device copies from memory that its driver knows to stay in place. Registering memory takes longer than
-//! copying it, so it is worthwhile for memory that batch after batch uses: a slot is registered once in its
-//! life.
+//! A device can copy directly from registered memory, which the driver knows to stay in place. Registering
+//! memory takes longer than copying it once, so it pays only for memory that many batches use. A slot is
+//! registered at most once.
 //!
-//! Drivers register whole pages, and no page twice. So a slot that is large enough to be registered has its
-//! pages to itself. The owner of the registration gets the slot's memory when it is no longer used, and frees
-//! it after the registration has ended.
+//! Drivers register whole pages, and no page twice. So a slot that is large enough to be registered shares
+//! its pages with nothing else. When the slot is no longer used, its memory goes to the [`Registration`],
+//! which ends itself and then frees the memory.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 
-/// The least number of bytes of a slot that has pages to itself and may be registered. Copying smaller slots
-/// costs little.
+/// Slots of at least this size have their own pages and may be registered. Copying from smaller slots is
+/// cheap anyway.
 pub(super) const MIN_OF_PAGES: usize = 1 << 20;
 
-/// The largest page of a machine that has devices: 64 KiB, on some machines with aarch64.
+/// The size of the largest memory page that a machine with a device may have: 64 KiB on some aarch64
+/// machines.
 const PAGE: usize = 64 << 10;
 
-/// The registration of a slot with a driver.
+/// The registration of a slot's memory with the driver of a device.
 pub trait Registration: fmt::Debug + Send + Sync {
     /// Ends the registration, and then frees the memory. It is called once, on any thread, when the slot is
     /// no longer used.
     fn retire(self: Box<Self>, memory: SlotMemory);
 }
 
-/// The memory of a slot that is no longer used: freed when this is dropped.
+/// The memory of a slot that is no longer used. Dropping this frees the memory.
 #[derive(Debug, Default)]
 pub struct SlotMemory {
     _anchor: BytesMut,
     _bytes: BytesMut,
 }
 
-/// Memory to which one batch after the other is written.
+/// Memory to which the values of successive batches are written.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) bytes: BytesMut,
-    /// A part of the same allocation, which keeps it alive while the bytes are taken apart.
+    /// A part of the same allocation as `bytes`. It keeps the allocation alive while `bytes` is split up.
     anchor: BytesMut,
     pages: Option<Arc<Pages>>,
 }
 
-/// The pages of a slot. Any address in them identifies them while the slot is in use.
+/// The memory pages of a slot. While the slot exists, any address inside them identifies the slot.
 #[derive(Debug)]
 pub struct Pages {
     address: usize,
@@ -62,7 +64,7 @@ enum State {
 }
 
 impl Slot {
-    /// A slot of `bytes` bytes, all zero.
+    /// Allocates a slot of `bytes` bytes, which are all zero.
     pub(super) fn new(bytes: usize) -> Self {
         if bytes < MIN_OF_PAGES {
             return Slot { bytes: BytesMut::zeroed(bytes), anchor: BytesMut::new(), pages: None };
@@ -76,7 +78,7 @@ impl Slot {
         Slot { bytes: memory, anchor, pages: Some(Arc::new(pages)) }
     }
 
-    /// The slot's pages, if it has pages to itself.
+    /// The slot's pages, if it has its own; `None` for a small slot.
     pub(super) fn pages(&self) -> Option<&Arc<Pages>> {
         self.pages.as_ref()
     }
@@ -101,7 +103,7 @@ impl Pages {
         self.address
     }
 
-    /// The bytes of all pages.
+    /// The total size of the pages in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -116,7 +118,8 @@ impl Pages {
         matches!(*self.state(), State::Registered(_))
     }
 
-    /// Whether the caller should register the pages: true for the first caller only.
+    /// Whether the caller should register the pages. This is true only for the first call, so that they are
+    /// registered once.
     pub fn claim(&self) -> bool {
         let mut state = self.state();
         let is_new = matches!(*state, State::New);
@@ -126,7 +129,8 @@ impl Pages {
         is_new
     }
 
-    /// Records that the pages are registered.
+    /// Records that the pages are registered. If the slot no longer exists, or is registered already, ends
+    /// the new registration at once.
     pub fn registered(&self, registration: Box<dyn Registration>) {
         let mut state = self.state();
         match *state {

@@ -1,61 +1,64 @@
-//! Limits how many row groups may be on their way at once while a window fills: few at first, and more as
-//! long as that is faster.
+//! Limits how many row groups are fetched at once while the shuffle window is filled: few at first, and more
+//! as long as this makes fetching faster.
 //!
-//! Row groups on their way share the link, so each waits for all others; and while few have arrived, the next
-//! one is needed soon. If the link is the limit, a number that fills it is enough. If the distance is the
-//! limit, more at once are faster. Like TCP at the beginning of a connection (RFC 5681, *slow start*), this
-//! begins with few and measures.
+//! Row groups that are fetched at the same time share the network link and slow each other down, but the
+//! first ones are needed before the others. If the bandwidth limits fetching, a few row groups at once are
+//! enough to fill the link. If the latency does, fetching more at once is faster. Like TCP at the beginning
+//! of a connection (RFC 5681, *slow start*), the limit is small at first, and measurements decide whether it
+//! is raised.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// In addition to the parts that the first batch needs, `parts / BESIDE_FIRST_DIVISOR` others are on their
-/// way before that batch has arrived. After it, one more than that number are on their way at once, at first.
+/// If the first batch needs `n` parts (runs of rows of a row group), `n / BESIDE_FIRST_DIVISOR` others may be
+/// fetched before these parts have arrived. After that, the limit on parts that are fetched at once begins at
+/// `1 + n / BESIDE_FIRST_DIVISOR`, but not below [`MIN_AT_ONCE`].
 const BESIDE_FIRST_DIVISOR: usize = 3;
 
-/// At least this number of parts may be on their way at once after the first batch has arrived, and before it
-/// if they have at most [`MAX_FREE_BYTES`] together.
+/// The least limit on parts that are fetched at once. It applies after the parts of the first batch have
+/// arrived and, while all parts requested so far take at most [`MAX_FREE_BYTES`], also before.
 const MIN_AT_ONCE: usize = 3;
 
-/// A trial allows a limit of `parts` to rise by `parts / GROWTH_DIVISOR`, rounded up.
+/// Each trial raises the limit by the limit divided by this number, rounded up.
 const GROWTH_DIVISOR: usize = 2;
 
-/// The number of rounds of measuring between a trial that gained nothing and the next one, because some
-/// requests are late by chance.
+/// After a trial that gained nothing, this number of measurements pass before the next trial. The trial is
+/// repeated because some requests are late by chance.
 const ROUNDS_OF_REST: u32 = 3;
 
-/// The gain in speed that more parts at once must bring to be kept, as a factor.
+/// A trial with a higher limit succeeds if the rate of arriving parts grows by at least this factor.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// When this many times as many parts as the first batch needs have arrived, there is no limit: the window is
-/// full, or it holds enough that the next part is not needed at once.
+/// The limit ends when the number of requested parts exceeds the number that the first batch needs, times
+/// this factor. By then the window is nearly full, or holds so many parts that the next one is not urgent.
 const WHILE_FILLING: usize = 16;
 
-/// Parts that together have this number of bytes may be on their way in any case, because they do not occupy
-/// a link for long.
+/// Parts that take this number of bytes together may be fetched at once whatever the limit is, because they
+/// do not occupy a link for long.
 const MAX_FREE_BYTES: u64 = 8 << 20;
 
-/// Counts the parts of one epoch that were fetched, and limits how many more may be on their way. One task
-/// asks, several report.
+/// Counts the parts of one epoch that have arrived, and limits how many more may be requested. One task asks
+/// for permission, and several report arrivals.
 pub(super) struct SlowStart(watch::Sender<SlowStartState>);
 
 #[derive(Debug, Default)]
 struct SlowStartState {
     fetched: usize,
-    /// The bytes that were fetched for the parts; 0 for parts whose rows were in a cache.
+    /// The bytes of all parts that have arrived, without parts whose rows were in a cache.
     bytes: u64,
-    /// The bytes of all parts that were asked for.
+    /// The bytes of all parts that have been requested.
     asked: u64,
-    /// The number of parts asked for that the first batch needs.
+    /// The number of requested parts that the first batch needs.
     of_first: usize,
-    /// How many parts may be on their way at once after those of the first batch have arrived.
+    /// The limit on parts that are fetched at once, after the parts of the first batch have arrived.
     at_once: usize,
-    /// If the present limit is a trial, the limit before it, and the rate in parts a second that it gave.
+    /// If the current limit is a trial, the previous limit, and the rate of arriving parts with it, in parts
+    /// per second.
     before: Option<(usize, f64)>,
-    /// The number of rounds until the next trial.
+    /// The number of measurements to pass before the next trial.
     rest: u32,
-    /// The time when the present round of measuring began, and the number of parts fetched by then.
+    /// When the current measurement began, and how many parts had arrived by then.
     round: Option<(Instant, usize)>,
 }
 
@@ -64,25 +67,26 @@ impl SlowStart {
         SlowStart(watch::Sender::new(SlowStartState::default()))
     }
 
-    /// Waits until the `begun`-th part, which has `bytes` bytes, may be asked for. `is_of_first` says that
-    /// the first batch needs it.
+    /// Waits until the part with the number `begun`, counted from 1, may be requested. It has `bytes` bytes.
+    /// `is_of_first` tells whether the first batch needs it.
     pub(super) async fn may_begin(&self, begun: usize, bytes: u64, is_of_first: bool) {
         if is_of_first {
             self.0.send_modify(|state| *state = state.with_one_more_of_first());
         }
-        // The sender is a field of this value, so the channel is not closed.
+        // Waiting cannot fail: the channel is open as long as its sender, a field of this value, exists.
         drop(self.0.subscribe().wait_for(|state| state.admits(begun, bytes)).await);
         self.0.send_modify(|state| state.asked = state.asked.saturating_add(bytes));
     }
 
-    /// Counts parts that have been fetched, and their bytes.
+    /// Records that `parts` parts with `bytes` bytes in total have arrived.
     pub(super) fn add_fetched(&self, parts: usize, bytes: u64) {
         self.0.send_modify(|state| state.fetched(parts, bytes, Instant::now()));
     }
 }
 
 impl SlowStartState {
-    /// The state with one more part that the first batch needs. Measuring begins after the last such part.
+    /// Returns the state with one more part that the first batch needs. The measurements are reset: they
+    /// begin only after the last part of the first batch has arrived.
     fn with_one_more_of_first(&self) -> SlowStartState {
         let of_first = self.of_first + 1;
         let (fetched, bytes, asked) = (self.fetched, self.bytes, self.asked);
@@ -90,10 +94,11 @@ impl SlowStartState {
         SlowStartState { fetched, bytes, asked, of_first, at_once, ..SlowStartState::default() }
     }
 
-    /// Whether the `begun`-th part, which has `bytes` bytes, may be asked for.
+    /// Whether the part with the number `begun`, counted from 1, may be requested. It has `bytes` bytes.
     fn admits(&self, begun: usize, bytes: u64) -> bool {
         let at_once = match self.fetched < self.of_first {
-            // On a narrow link, the first batch would otherwise take several times as long.
+            // More parts would share the link with those of the first batch, and delay it to a multiple if
+            // the link is slow.
             true if self.asked.saturating_add(bytes) > MAX_FREE_BYTES => 0,
             true => MIN_AT_ONCE,
             false => self.at_once,
@@ -103,7 +108,7 @@ impl SlowStartState {
             || begun > WHILE_FILLING * self.of_first
     }
 
-    /// The number of parts of average size that have [`MAX_FREE_BYTES`] together.
+    /// The number of parts of average size that take [`MAX_FREE_BYTES`] together.
     fn of_little(&self) -> usize {
         (MAX_FREE_BYTES * self.fetched as u64 / self.bytes.max(1)) as usize
     }
@@ -142,9 +147,9 @@ impl SlowStartState {
 mod tests {
     use super::*;
 
-    /// Fetches parts of `bytes` bytes as they are admitted, from a store whose rate, in parts a second,
-    /// depends on how many are on their way. Returns the largest number on their way after those of the first
-    /// batch had arrived, and the limit at the end.
+    /// Simulates fetching parts of `bytes` bytes. `rate` gives the rate of the store, in parts per second,
+    /// from the number of parts that are fetched at once. Returns the largest number of parts that were
+    /// fetched at once after the first batch had arrived, and the final limit.
     fn at_once(of_first: usize, parts: usize, bytes: u64, rate: impl Fn(usize) -> f64) -> (usize, usize) {
         let mut state =
             (0..of_first).fold(SlowStartState::default(), |state, _| state.with_one_more_of_first());

@@ -1,4 +1,5 @@
-//! One source of a loader, which may be its only one: a data set, an order, and the pipe that reads it.
+//! One source of a loader: a data set, the order of its rows, and the threads that read and decode them. A
+//! loader has one source, or several if it is a mix.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -31,41 +32,41 @@ use crate::shard::{
     Split, kept_text,
 };
 
-/// A source, with the threads that do its work.
+/// A source of a loader, with the threads that do its work.
 pub(super) struct Source {
     pub(super) engine: Arc<OpenEngine>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<SampleIndex>,
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
-    /// The statistics of opening the data set.
+    /// The statistics about opening the data set.
     pub(super) opened: StageStats,
     pub(super) sizing: Sizing,
-    /// The order that a question about rows needed last, kept for the next question.
+    /// The order of the epoch for which rows were last looked up, kept for the next look-up.
     pub(super) asked: LastAsked,
-    /// The order in force: a restored position brings its own lanes and window.
+    /// The current order. Restoring a position may change its lanes and window to those of the position.
     pub(super) order: Mutex<OrderSpec>,
-    /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
+    /// Which options the user left open, so that a restored position may set them.
     pub(super) open: Open,
     /// The options, with the defaults filled in.
     pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
-    /// The rows that are in no sample, which each epoch counts as bad.
+    /// The rows that belong to no sample. Each epoch counts them as bad rows that were left out.
     pub(super) left_out: Arc<[BadRow]>,
     pub(super) filter: Option<String>,
     /// A hash of the rows that are denied in every epoch.
     pub(super) denied: Option<String>,
-    /// The rows that are denied from a step on.
+    /// The rows that are denied only after a given step of the run.
     pub(super) withheld: Withheld,
     /// The files of the data set in the form in which a position stores them, computed when needed.
     pub(super) files: OnceLock<SavedFiles>,
-    /// A warning about the options, which is returned once.
+    /// A warning about the options, until it was returned to the user.
     pub(super) warning: Mutex<Option<String>>,
     /// The choice of the form in which the cache keeps images, if there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
-    /// The cache, if it keeps nothing. `tiers` is `None` then.
+    /// The user's cache, if it keeps nothing of this data set. `tiers` is `None` then.
     pub(super) unkept: Option<Unkept>,
-    /// The number of rows in the data sets of the sources before it.
+    /// The total number of rows in the data sets of the earlier sources of a mix.
     pub(super) first_number: u64,
 }
 
@@ -75,35 +76,41 @@ impl Drop for Source {
     }
 }
 
-/// The files of a data set, as a position counts them.
+/// The files of a data set in the form in which positions are compared: each with its relative path and a
+/// hash of its content.
 fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
     catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
 }
 
-/// A pass that begins.
+/// Describes a pass (one run through the rows of a source) that begins.
 pub(super) struct Begun {
-    /// The number of the pass's iterator.
+    /// The number of the iterator that begins the pass, by which the loader recognizes an iterator that is no
+    /// longer current.
     pub(super) generation: u64,
     /// The number of bad rows that were left out before the row at which the pass continues.
     pub(super) skipped: u64,
-    /// The key of the pass's plan, and the key of the pass that is prepared to follow, if there is one.
+    /// The key that identifies this pass and, if there is a following pass, the key of that one, which is
+    /// prepared in advance.
     pub(super) keys: Vec<PrefetchKey>,
-    /// Whether rows that are denied from a step of the pass on are left out of the whole pass, because its
-    /// first row fills other batches.
+    /// Whether the pass is read only to find its first row that can be delivered, which replaces rows in
+    /// other batches. Rows that are denied at any step of the pass are then left out from its beginning.
     pub(super) stands_in: bool,
-    /// Whether the batches of the pass are joined with those of other passes, and may have no row.
+    /// Whether the batches of the pass are joined with those of other sources of a mix. A batch of the pass
+    /// may then be empty.
     pub(super) is_joined: bool,
 }
 
-/// A cache that keeps nothing of a data set.
+/// A cache that the user gave, but that keeps no rows of the data set, for example because reading the files
+/// again is faster.
 #[derive(Clone)]
 pub(super) struct Unkept {
     pub(super) cache: DiskCache,
-    /// The reason why nothing is kept, in a line.
+    /// The reason why the cache keeps nothing, as one line of text.
     pub(super) why: String,
 }
 
-/// Whether the user left these options open, so that the loader or a position sets them.
+/// For each of these options, whether the user left it open, so that the loader or a restored position sets
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) lanes: bool,
@@ -112,20 +119,21 @@ pub(super) struct Open {
 }
 
 impl Source {
-    /// The source's cache, whether it keeps anything or not.
+    /// The source's cache, even if it keeps nothing of the data set.
     pub(super) fn cache(&self) -> Option<&DiskCache> {
         let row_cache = self.fetcher.reads.row_cache.as_ref();
         row_cache.map(|row_cache| row_cache.cache()).or(self.unkept.as_ref().map(|unkept| &unkept.cache))
     }
 
-    /// The parts of the source that a plan needs to sum up its reads in an order.
+    /// Collects the data of the source from which a plan is made: what a rank would read in this order.
     pub(super) fn planned<'a>(&'a self, order: &'a OrderSpec) -> Planned<'a> {
         let Source { selected: samples, fetcher, sizing, unkept, .. } = self;
         let read_again = unkept.as_ref().map(|unkept| &*unkept.why);
         Planned { samples, order, split: self.split(order), fetcher, sizing, read_again }
     }
 
-    /// Where row groups are read from; `is_exact` means that all of them are used at once.
+    /// Collects what is needed to fetch and decode row groups. `is_exact` means that the shuffle is exact,
+    /// and uses all row groups at the same time.
     pub(super) fn row_groups(&self, is_exact: bool) -> Result<row_groups::Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
@@ -140,14 +148,16 @@ impl Source {
             monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
             ahead: self.sizing.ahead,
-            // Pixels take several times the planned memory, so they are used from the cache.
+            // In the form that the cache keeps, images may take several times the planned memory, so they are
+            // used from the cache.
             exchange: is_exact || form.is_some(),
             tiers: self.tiers.clone(),
         })
     }
 
-    /// Begins a pass, and prepares the pass after it if that is given. `is_part` means that the pass is a
-    /// part of an epoch, which then reports the consumer's waits itself.
+    /// Begins the pass that `begun` describes, and prepares the following pass if `begun` gives its key.
+    /// `is_part` means that the pass is only a part of a mix's epoch; the epoch then reports the waits of the
+    /// consumer.
     pub(super) fn begin(
         self: &Arc<Self>,
         is_part: bool,
@@ -170,12 +180,15 @@ impl Source {
             let row_mask = self.collator.row_mask;
             let refill = Refill::new((self.collator.on_bad_row, fills), row_mask, before, left_out);
             let beginning = match start {
-                // The first row may be denied later, and must not fill other batches then.
+                // The first row of a pass fills batches that have no row to deliver. If rows may be denied
+                // from a later step on, the first row may be one of them. Then the pass is read again for a
+                // row that is never denied.
                 0 if stands_in || self.withheld.is_empty() => Beginning::Here,
                 _ if is_joined => Beginning::Here,
                 _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
             };
-            // The rows that a joined batch leaves out count with the batch that it is joined into.
+            // Rows that are left out of a joined batch are counted once, with the batch into which it is
+            // joined.
             let monitor = (!is_joined).then(|| self.monitor.clone());
             of_pass = Some((number, owed, generation, refill, beginning, monitor));
             let is_exact = order.is_exact();
@@ -219,25 +232,26 @@ impl Source {
         })
     }
 
-    /// Whether a batch may have no row of this source that can be delivered.
+    /// Whether a batch may have no row that can be delivered, because all its rows are denied or bad.
     pub(super) fn may_deliver_nothing(&self) -> bool {
         !self.withheld.is_empty() || matches!(self.collator.on_bad_row, OnBadRow::Skip { .. })
     }
 
-    /// The way to read a pass again from its beginning, when nothing but the first row that can be delivered
-    /// is missing.
+    /// Makes a function that reads a pass again from its beginning, to find the first row that can be
+    /// delivered.
     fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
         let this = Arc::downgrade(self);
         Beginning::Before(Box::new(move || {
             let Some(this) = this.upgrade() else { return Ok(None) };
             let begun =
                 Begun { generation: 0, skipped: 0, keys: vec![key], stands_in: true, is_joined: false };
-            // The rows of this pass were counted before.
+            // There is no monitor, because the rows of this pass were counted before.
             Ok(Some(Pass { monitor: None, ..this.begin(true, || Ok(begun))? }))
         }))
     }
 
-    /// File, row group and row of the row with this ordinal in the data set, by which receipts name it.
+    /// Returns the file, the row group and the row in it of the row with this number in the data set.
+    /// Receipts identify rows by this number.
     pub(super) fn row_place(&self, number: u64) -> Option<Place> {
         let catalog = &self.collator.catalog;
         let after = catalog.groups.partition_point(|group| group.first_row <= number);
@@ -246,8 +260,8 @@ impl Source {
         Some(catalog.place_of_row(group, row))
     }
 
-    /// The progress of a pass over this source. Row 0 of `first_pass` is the first row of the source in the
-    /// epoch.
+    /// Makes the part of a position that describes this source: its data set, its order and its progress. An
+    /// epoch begins with row 0 of the pass `first_pass`.
     pub(super) fn saved(&self, first_pass: u64, rows: u64, skipped: u64) -> SavedSource {
         let tables = self.fetcher.reads.catalog.tables.iter();
         let tables = tables.map(|table| SavedTable {
@@ -272,7 +286,8 @@ impl Source {
         }
     }
 
-    /// The error for a position in another version of a table.
+    /// The error for a position that was saved with another version of a table; `None` if the versions are
+    /// the same or the tables differ.
     fn other_version(&self, saved: &SavedSource) -> Option<Error> {
         let here = &self.fetcher.reads.catalog.tables;
         let saved: Vec<&SavedTable> = saved.table.iter().chain(&saved.tables).collect();
@@ -296,7 +311,7 @@ impl Source {
         Some(Error::new(ErrorKind::StateMismatch, cause).hint(hint))
     }
 
-    /// Reads the ids that the files of a table store for their rows, unless row ids are known.
+    /// Reads the row ids that the files of a table store, unless they were read already.
     pub(super) fn read_row_ids(&self) -> Result<()> {
         let Reads { store, catalog, .. } = &self.fetcher.reads;
         if catalog.has_row_ids() {
@@ -305,7 +320,7 @@ impl Source {
         read_row_ids(&*self.engine.io()?, store, catalog)
     }
 
-    /// The order of the source, from which its rows are known without reading any.
+    /// The order of the source in the form in which rows are looked up without reading any.
     pub(super) fn source_order(&self) -> SourceOrder {
         let order = self.order();
         SourceOrder {
@@ -317,10 +332,12 @@ impl Source {
         }
     }
 
-    /// The order of a saved source, which is at `row` of a pass, if this source can adopt it.
+    /// Returns the order of a saved source, if this source can continue with it. The saved source is at `row`
+    /// of a pass.
     ///
     /// # Errors
-    /// The saved source is another data set, or has an order that this source cannot have.
+    /// Fails if the saved source is another data set, or if its order is not possible with the options of
+    /// this source.
     pub(super) fn order_of(&self, saved: &SavedSource, row: u64) -> Result<OrderSpec> {
         let fingerprint = self.fetcher.reads.catalog.fingerprint.to_string();
         match &saved.files {
@@ -332,8 +349,8 @@ impl Source {
         self.adopted(&saved.order)
     }
 
-    /// Adopts the rows that a saved order skips, if the user gave none. Ranges that come after row `row` of
-    /// `epoch` must be skipped here as well.
+    /// Takes over the ranges of rows that a saved order skips, if the user gave no `skip_steps`. Fails if the
+    /// user gave some that lack a saved range which ends after row `row` of `epoch`.
     pub(super) fn take_skips(
         &self,
         order: &mut OrderSpec,
@@ -351,7 +368,8 @@ impl Source {
             .hint("leave out `skip_steps` to use the ranges of the state, or give all of them"))
     }
 
-    /// A hash of the rows that this source, outside of a mix, withheld before a place of the run.
+    /// A hash of the denied rows that this source withheld before a place of the run: an epoch, and a row in
+    /// it. It is used only if the source is not part of a mix.
     pub(super) fn withheld_at(&self, place: (u64, u64)) -> Option<String> {
         let split = self.split(&self.order());
         self.withheld.digest(|step| place_of(step, &split) < place)
@@ -368,11 +386,11 @@ impl Source {
         self.sizing.fits_beside(bytes, &self.fetcher.reads, &self.selected, order, split)
     }
 
-    /// Ends the pass that is under way: the next one has this order.
+    /// Ends the current pass. The next pass has this order.
     pub(super) fn restored(&self, order: OrderSpec) {
         self.engine.restored();
         let Reads { row_memory, .. } = &self.fetcher.reads;
-        // A window may need the memory in which rows stay.
+        // The new window may need the memory that is set aside for keeping rows between epochs.
         if let Some(row_memory) = row_memory
             && !self.fits_beside(row_memory.room(), &order)
         {
@@ -381,7 +399,8 @@ impl Source {
         *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
     }
 
-    /// The order of this loader with the lanes and the window of a saved one, if they were left open.
+    /// Returns the order of this loader with the lanes and the window of a saved order. Fails if they differ
+    /// from those that the user set.
     fn adopted(&self, saved: &OrderId) -> Result<OrderSpec> {
         let mut order = self.order();
         let mismatch = |what: &str, saved: u32, here: u32| {
@@ -415,7 +434,7 @@ impl Source {
         self.collator.codecs.iter().map(|codec| codec.unknown_values()).sum()
     }
 
-    /// The files of the data set, as a position has them.
+    /// The files of the data set in the form in which a position stores them, computed once.
     fn saved_files(&self) -> &SavedFiles {
         let catalog = &self.fetcher.reads.catalog;
         self.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))

@@ -13,7 +13,7 @@ use super::source::{Begun, Source};
 use super::spec::LoaderSpec;
 use crate::shard::{MixSplit, MixedEpoch, Portion, Run};
 
-/// The sources of a loader.
+/// The sources of a loader, the way in which they are mixed, and the consumer's progress.
 pub(super) struct Sources {
     /// The sources, of which there is at least one.
     all: Vec<Arc<Source>>,
@@ -22,7 +22,7 @@ pub(super) struct Sources {
     pub(super) progress: Arc<Progress>,
 }
 
-/// An epoch of a mix that is under way.
+/// The current epoch of a mix, with its plan.
 #[derive(Clone)]
 pub(super) struct PlannedEpoch {
     pub(super) number: u64,
@@ -31,24 +31,24 @@ pub(super) struct PlannedEpoch {
     pub(super) plan: Arc<MixedEpoch>,
 }
 
-/// A place in a pass over a source.
+/// A position in a pass, a run through the rows of one source.
 #[derive(Clone, Copy)]
 pub(super) struct PassPlace {
     pub(super) source: usize,
     /// The number of the pass in the epoch.
     pub(super) pass: u64,
     pub(super) row: u64,
-    /// The number of bad rows before the place that were left out.
+    /// The number of bad rows that were left out of the pass before this position.
     pub(super) skipped: u64,
 }
 
 impl Sources {
-    /// A loader of a single source.
+    /// Makes the state of a loader with a single source.
     pub(super) fn one(source: Source) -> Arc<Self> {
         Arc::new(Sources { all: vec![Arc::new(source)], mixture: None, progress: Arc::default() })
     }
 
-    /// A loader of sources that are mixed.
+    /// Makes the state of a loader that mixes several sources.
     pub(super) fn mixed(sources: impl IntoIterator<Item = Source>, mixture: Mixture) -> Arc<Self> {
         let all = sources.into_iter().map(Arc::new).collect();
         Arc::new(Sources { all, mixture: Some(Arc::new(mixture)), progress: Arc::default() })
@@ -58,7 +58,7 @@ impl Sources {
         &self.all
     }
 
-    /// The only source, or the first one.
+    /// The first source, which is the only one unless the loader is a mix.
     pub(super) fn first(&self) -> &Arc<Source> {
         &self.all[0]
     }
@@ -68,13 +68,14 @@ impl Sources {
         self.mixture.as_ref().map_or(&self.first().spec, |mixture| &mixture.spec)
     }
 
-    /// Fails once the loader was closed, and in a forked child.
+    /// Fails if the loader was closed, or if this process is a fork of the one that built it.
     pub(super) fn check_usable(&self) -> Result<()> {
         self.all.iter().try_for_each(|source| source.engine.check_usable())
     }
 
-    /// Begins the pass that is the next epoch of the only source. `begins` is called with its place when it
-    /// is certain that it begins, so that no position moves otherwise.
+    /// Begins the next epoch of a loader with one source, or the epoch `number`. `begins` is called with the
+    /// place at which the epoch begins, but only when nothing can keep it from beginning. So the position
+    /// does not move if this fails.
     pub(super) fn begin_alone(&self, number: Option<u64>, begins: impl FnOnce(&At, u64)) -> Result<Pass> {
         let source = self.first();
         source.begin(false, || {
@@ -90,8 +91,9 @@ impl Sources {
         })
     }
 
-    /// Begins a pass over a source of a mix, at one of its rows. The pass after it is prepared. `stands_in`
-    /// means that one of its rows is to stand in for others, so that a row that is denied later is left out.
+    /// Begins a pass over a source of a mix at the position `at`, and prepares the following pass.
+    /// `stands_in` means that the pass is read only to find a row that replaces rows in other batches. Rows
+    /// that are denied at any step of the pass are then left out from its beginning.
     pub(super) fn begin_part(
         &self,
         mixture: &Mixture,
@@ -115,7 +117,7 @@ impl Sources {
         if pass + 1 < plan.passes_of(source) {
             keys.push(key(plan, pass + 1, 0));
         } else if mixture.spec.epochs.is_none_or(|epochs| number + 1 < epochs) {
-            // There may be no epoch after this one.
+            // The run may have no next epoch; then nothing more is prepared.
             if let Ok(next) = mixture.planned(run, number + 1)
                 && next.passes_of(source) > 0
             {

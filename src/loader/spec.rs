@@ -1,8 +1,8 @@
-//! The options of a loader as one value, which Rust, Python and the command-line program fill, and which a
-//! loader returns.
+//! The options of a loader as one value. Rust, Python and the command-line program all fill it, and a loader
+//! returns it.
 //!
-//! An option is written here once. The builder has a method for it, Python passes its keywords unchanged, and
-//! the program has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
+//! Each option is a field of [`LoaderSpec`]. The methods of the builder, the keywords of Python and the flags
+//! of the program set these fields, and `build` reads them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use crate::shard::{OrderSpec, Shard, Shuffle, Split, Stop};
 /// [`spec`](crate::LoaderBuilder::spec). [`Loader::spec`](crate::Loader::spec) returns them with the defaults
 /// filled in. Options that are left out of a serialised spec have their defaults; an unknown name is refused.
 ///
-/// In a [mix](crate::Loader::mix), each source has a spec with the options that concern its data set, and the
-/// loader has one with the rest.
+/// In a [mix](crate::Loader::mix), each source has its own spec with the options that concern its data set,
+/// and the spec of the loader has all other options.
 ///
 /// ```
 /// let text = r#"{
@@ -51,21 +51,22 @@ pub struct LoaderSpec {
     /// The delivered names of columns that are renamed, by their stored names. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
-    /// The options of each column, by its delivered name or by a pattern of names. They are written option by
-    /// option, with the names that these have in Python.
+    /// The options of each column, by its delivered name or by a pattern of names. A serialised spec groups
+    /// them by option, under the options' names in Python.
     #[serde(flatten, deserialize_with = "read_options", serialize_with = "write_options")]
     pub by_column: BTreeMap<String, ColumnSpec>,
-    /// The stacks of columns, each delivered as one column with this name, after all others. Default: none.
+    /// The stacks: groups of columns that are delivered as one column with this name, after all other
+    /// columns. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stack: BTreeMap<String, Stack>,
-    /// The columns, or patterns of their names, beside which a mask is delivered that says which values are
-    /// present. Default: none.
+    /// The columns, or patterns of their names, for which a second column is delivered: a mask that says
+    /// which values are not null. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null_mask: Vec<String>,
-    /// Whether batches have a column `row_id`. Default: false.
+    /// Whether batches have a column `row_id` with the number of each row in the data set. Default: false.
     #[serde(skip_serializing_if = "is_false")]
     pub row_id: bool,
-    /// Whether batches have a column `row_mask`. Default: false.
+    /// Whether batches have a column `row_mask`, which is false for repeated rows. Default: false.
     #[serde(skip_serializing_if = "is_false")]
     pub row_mask: bool,
     /// The rows to read. Default: all.
@@ -73,39 +74,41 @@ pub struct LoaderSpec {
     /// Rows that are left out of every epoch. Default: none.
     #[serde(skip_serializing_if = "Deny::is_empty")]
     pub deny: Deny,
-    /// Rows that are not delivered from a step of the run on, which keep their places in the order. Default:
-    /// none.
+    /// Rows that are no longer delivered once the run reaches a step: pairs of a step and the rows that are
+    /// denied from then on. The order of all other rows stays the same. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny_from: Vec<(u64, Deny)>,
-    /// Steps that are skipped, counted through all epochs: ranges of a first step and the step after the
-    /// last. Default: none.
+    /// Ranges of steps that are skipped, each as its first step and the step after its last. Steps are
+    /// counted through all epochs. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_steps: Vec<(u64, u64)>,
     /// The definition of a sample. Default: a row.
     #[serde(skip_serializing_if = "Samples::are_rows")]
     pub samples: Samples,
-    /// The share of this process. Default: all rows.
+    /// The number of this process, and the number of processes that share the rows. Default: one process that
+    /// gets all rows.
     pub shard: Shard,
     /// The order of rows. Default: as stored.
     pub shuffle: Shuffle,
-    /// The columns whose numbers or lengths are the costs of rows, of which all ranks get about the same in
-    /// each step. Default: none, and costs do not matter.
+    /// Columns from which the cost of each row is computed: from their numbers, or from the lengths of their
+    /// values. In each step, the batches of all ranks then cost about the same. Default: none; costs are
+    /// ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub balance: Vec<String>,
-    /// The samples, which are rows by default, in a batch of one rank. Default:
+    /// The number of samples in a batch of one rank; a sample is a row by default. Default:
     /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
-    /// The rows of a step over all ranks, which share them so that they differ by at most one row. It
-    /// replaces `batch_size`, which then is the most that a rank gets. Default: `batch_size` for each rank.
+    /// The number of rows in a step over all ranks, used instead of `batch_size`. The batches of the ranks
+    /// then differ by at most one row. Default: `batch_size` rows for each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_batch_size: Option<u64>,
-    /// Whether the rows that do not fill a batch on every rank are left out. Default: false; the last batch
-    /// is shorter.
+    /// Whether the last rows of an epoch are left out if they do not fill a batch on every rank. Default:
+    /// false; the last batch is shorter.
     pub drop_last: bool,
     /// The number of epochs of the run. Default: unknown.
     pub epochs: Option<u64>,
-    /// The budget in bytes for everything in flight; written as a number or as `"4GiB"`. Default: 4 GiB, or
-    /// half of the memory of the machine or container if that is less.
+    /// The budget in bytes for all requests, row groups and batches in memory; written as a number or as
+    /// `"4GiB"`. Default: 4 GiB, or half of the memory of the machine or container if that is less.
     #[serde(deserialize_with = "sizes::deserialize_optional")]
     pub memory: Option<u64>,
     /// The number of threads that decode. Default: the processors that this process may use.
@@ -114,24 +117,24 @@ pub struct LoaderSpec {
     pub on_bad_row: OnBadRow,
     /// The cache of decoded rows on local disk. Default: none.
     pub cache: Option<CacheSpec>,
-    /// The file for a timeline of the loader. Default: none.
+    /// The file to which a timeline of the loader's work is written. Default: none.
     pub trace: Option<PathBuf>,
-    /// In a mix, other weights from a step of the run on, one for each source. Default: the weights of the
-    /// sources throughout.
+    /// In a mix, changes of the sources' weights during the run. Each entry has the step from which it
+    /// applies, and one weight for each source. Default: the weights never change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<(u64, Vec<f64>)>,
-    /// In a mix, the seed by which the source of each row is drawn, if it is drawn at random. Default: each
-    /// step has its exact share of each source.
+    /// In a mix, the seed with which the source of each row is drawn at random. Default: sources are not
+    /// drawn; each step has the exact share of each source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_shares: Option<u64>,
-    /// When an epoch of a mix ends. Default: with the first source that ends.
+    /// The condition that ends an epoch of a mix. Default: the epoch ends with the first source that ends.
     #[serde(skip_serializing_if = "is_default")]
     pub stop: Stop,
-    /// Whether a source of a mix that ends before the epoch begins again. Default: true.
+    /// Whether a source of a mix starts over if it ends before the epoch does. Default: true.
     #[serde(skip_serializing_if = "is_true")]
     pub repeat: bool,
-    /// In a mix that ends with its last source, the most passes over each source in an epoch, `None` for no
-    /// limit. Default: no limit.
+    /// In a mix whose epochs end with the last source, the most passes over each source in an epoch; `None`
+    /// for a source without a limit. Default: no limits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub max_passes: Vec<Option<u64>>,
     /// Whether batches of a mix have a column `source` with the number of the source of each row. Default:
@@ -175,9 +178,9 @@ pub struct CacheSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Flatten {
-    /// All structures that are read, or none.
+    /// Flattens all structures that are read if true, and none if false.
     All(bool),
-    /// The structures in these columns.
+    /// Flattens the structures in these columns.
     Columns(Vec<String>),
 }
 
@@ -224,24 +227,24 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl LoaderSpec {
-    /// The default number of rows in a batch: in Rust, in Python and in the command-line program.
+    /// The default number of rows in a batch, in Rust, in Python and in the command-line program.
     pub const BATCH_SIZE: u64 = 32;
-    /// The most [`threads`](Self::threads): more threads than any machine has processors would only cost
-    /// memory.
+    /// The largest allowed value of [`threads`](Self::threads). No machine has more processors, so more
+    /// threads would only cost memory.
     pub const MAX_THREADS: usize = 1024;
 
-    /// The options of a column, or of the columns that a pattern matches, for changing them.
+    /// Returns the options of a column, or of the columns that a pattern matches, to be changed.
     pub fn column(&mut self, name: impl Into<String>) -> &mut ColumnSpec {
         self.by_column.entry(name.into()).or_default()
     }
 
-    /// The stored name of a column that is delivered under this one.
+    /// The stored name of the column that is delivered under the name `name`.
     pub(super) fn stored_name<'a>(&'a self, name: &'a str) -> &'a str {
         let renamed = self.rename.iter().find(|(_, new)| *new == name);
         renamed.map_or(name, |(stored, _)| stored)
     }
 
-    /// The columns, or patterns of their names, for which an option is given.
+    /// The columns, or patterns of their names, for which an option is set, with its value.
     pub(super) fn with_option<'a, V>(
         &'a self,
         option: fn(&'a ColumnSpec) -> Option<&'a V>,
@@ -249,7 +252,8 @@ impl LoaderSpec {
         self.by_column.iter().filter_map(move |(name, column)| Some((name.as_str(), option(column)?)))
     }
 
-    /// The options that are given for columns, or for patterns of their names, option by option.
+    /// All options that are set for columns or patterns, each with the column's name or the pattern, grouped
+    /// by option.
     pub(super) fn options_of_columns(&self) -> Vec<(&str, Given<'_>)> {
         let columns = self.by_column.iter();
         let given =
@@ -259,12 +263,12 @@ impl LoaderSpec {
         given
     }
 
-    /// The most rows in a rank's batch.
+    /// The most rows that a batch of one rank may have.
     pub(super) fn most_of_a_rank(&self) -> u64 {
         self.global_batch_size.map_or(self.batch_size, |rows| rows.div_ceil(self.shard.world().into()))
     }
 
-    /// The rows of a full step, over all ranks.
+    /// The number of rows in a full step, over all ranks.
     pub(super) fn global_batch(&self) -> u64 {
         self.global_batch_size.unwrap_or_else(|| self.batch_size.saturating_mul(self.shard.world().into()))
     }
@@ -320,7 +324,7 @@ impl Default for LoaderSpec {
 }
 
 impl CacheSpec {
-    /// The cache in a folder, of up to `max_bytes`, with the default tier.
+    /// Describes a cache in the folder `path` of up to `max_bytes` bytes, with the default tier.
     pub fn new(path: impl Into<PathBuf>, max_bytes: u64) -> Self {
         CacheSpec { path: path.into(), max_bytes, tier: Tier::default() }
     }

@@ -1,5 +1,5 @@
-//! The parts of an epoch whose rows all stay in memory: nothing of such an epoch is fetched, decoded or
-//! admitted.
+//! Supplies the rows of an epoch if the rows of all row groups are in memory already, kept from earlier
+//! epochs. Such an epoch fetches and decodes nothing, and needs no further memory.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::reader::row_memory::{AllStaying, RowMemory};
 use crate::samples::EpochSamples;
 use crate::shard::{Deals, Part};
 
-/// The parts of an epoch in plan order, each with the rows that stay.
+/// Yields the parts of an epoch (runs of rows of one row group) in plan order, each with its rows in memory.
 pub(super) struct StayingParts {
     rows: AllStaying,
     memory: Arc<RowMemory>,
     samples: Arc<EpochSamples>,
     deals: Arc<Deals>,
-    /// The parts that enter with the steps of the plan. The walk is made on the thread that asks for the
-    /// first part.
+    /// The parts in the order in which the plan needs them. The walk over the plan begins when the first part
+    /// is requested, on the thread that requests it.
     entering: Box<dyn Iterator<Item = Part> + Send>,
 }
 
@@ -34,8 +34,8 @@ impl StayingParts {
         StayingParts { rows, memory, samples, deals, entering }
     }
 
-    /// The next part with its rows, and the bytes of the longest row in columns whose values differ in
-    /// length.
+    /// Returns the next part with its rows, and the size in bytes of its longest row, counting only columns
+    /// whose values differ in length.
     pub(super) fn next(&mut self) -> Result<(Resident, u64)> {
         let part = self.entering.next().ok_or_else(|| {
             Error::new(ErrorKind::Internal, "the plan ended before the steps that follow it")

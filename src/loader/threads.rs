@@ -1,7 +1,8 @@
-//! The threads of forebay, all of which this file starts.
+//! Starts all threads of forebay.
 //!
-//! The threads that wait for storage belong to the data set, whose stores keep connections on them; those
-//! that decode belong to a loader; the one that assembles batches belongs to an epoch.
+//! The threads that wait for storage belong to the data set, because the connections of its stores run on
+//! them. The threads that decode belong to a loader, and the thread that assembles batches belongs to an
+//! epoch.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,18 +14,18 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::machine;
 
-/// The number of threads that may block on storage; they hardly use the processor.
+/// The number of threads that wait for storage. Two are enough, since they hardly use the processor.
 const IO_THREADS: usize = 2;
 
 /// The threads that wait for storage, for one data set and its loaders.
 #[derive(Debug)]
 pub(crate) struct IoRuntime {
-    /// The runtime; `None` only while it is dropped.
+    /// The runtime of the threads. It is `None` only while this value is dropped.
     runtime: Option<Runtime>,
     process: Process,
 }
 
-/// The process that started threads. A forked child has none of them.
+/// The id of the process that started threads. A forked child of it does not have these threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process(u32);
 
@@ -33,7 +34,7 @@ impl Process {
         Process(std::process::id())
     }
 
-    /// Whether the code runs in a forked child of the process that started the threads.
+    /// Whether this code runs in a forked child of the process that started the threads.
     fn is_forked(self) -> bool {
         self.0 != std::process::id()
     }
@@ -59,13 +60,14 @@ impl IoRuntime {
         self.process
     }
 
-    /// Runs a future to its end on these threads, from any user thread, even one of another runtime.
+    /// Runs a future on the threads that wait for storage, and blocks the calling thread until the future
+    /// ends. The caller may be any thread, even one that belongs to another async runtime.
     pub(crate) fn wait_for<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
         let (send, receive) = bounded(1);
-        // If the user's thread was stopped, there is no receiver.
+        // Sending fails only if the waiting thread is gone, and then nobody needs the result.
         self.handle()?.spawn(async move { drop(send.send(caught_future(future).await)) });
         let ended = receive.recv();
         let ended = ended.map_err(|_| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;
@@ -85,16 +87,16 @@ impl Drop for IoRuntime {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.process.is_forked() {
-            // The threads are the parent's, and waiting for them here would never end.
+            // The threads exist only in the parent process, so waiting for them here would never end.
             std::mem::forget(runtime);
             return;
         }
-        // This does not wait: a hung store must not keep a program from ending.
+        // This does not wait for the threads, because a store that hangs must not keep a program from ending.
         runtime.shutdown_background();
     }
 }
 
-/// Starts the threads that decode.
+/// Starts the pool of threads that decode for a loader.
 pub(super) fn pool(threads: usize) -> Result<Arc<ThreadPool>> {
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -104,11 +106,12 @@ pub(super) fn pool(threads: usize) -> Result<Arc<ThreadPool>> {
     Ok(Arc::new(pool))
 }
 
-/// The threads that decode images without a loader, and the process that has them.
+/// The pool of threads that decode images without a loader, and the process that started it.
 static SHARED: Mutex<Option<(Process, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// A pool of `threads` threads that decode images without a loader; `None` means one for each processor that
-/// the process may use. The pool stays for the next call that asks for as many threads.
+/// A pool of `threads` threads that decode images without a loader; `None` means one thread for each
+/// processor that the process may use. The pool is kept, and the next call gets the same pool if it asks for
+/// the same number of threads.
 ///
 /// # Errors
 /// Fails if the threads cannot be started.
@@ -125,7 +128,7 @@ pub fn decoding_threads(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
     if let Some((process, before)) = shared.replace((Process::this(), pool.clone()))
         && process.is_forked()
     {
-        // The threads of `before` are the parent's, so this process must not end them.
+        // The threads of `before` exist only in the parent process, so this process must not try to end them.
         std::mem::forget(before);
     }
     Ok(pool)

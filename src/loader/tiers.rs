@@ -1,7 +1,9 @@
-//! The form in which a cache keeps cells: set by the user, or chosen by measurements.
+//! Chooses the form in which a cache keeps cells, for example as stored or as decoded pixels. The user sets
+//! the form, or measurements decide.
 //!
-//! A choice is made when an epoch begins, from measurements of the epoch before, and applies to the next
-//! epoch that is prepared: the one after it. Order and position do not depend on it.
+//! Measurements decide at the beginning of each epoch, from the times of the epoch before it. The epoch that
+//! begins was prepared already, so the chosen form applies to the epoch after it. Neither the order of rows
+//! nor a position in it depends on the form.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -15,29 +17,32 @@ use crate::column::{CacheForm, Cost};
 use crate::monitor::{Monitor, Stage};
 use crate::reader::reads::Reads;
 
-/// The number of cells of a row group that are sampled in each column.
+/// The number of cells of a row group from which the costs of a column are estimated.
 const SAMPLED_CELLS: usize = 16;
-/// The shortest epoch that is measured, in seconds.
+/// Epochs that are shorter than this number of seconds are not measured.
 const MIN_EPOCH_SECONDS: f64 = 0.2;
-/// Another form is chosen only if the consumer waits for at least this share of its time. A smaller share may
+/// The form changes only if the training loop waits for at least this share of its time. A smaller share may
 /// be the wait for the first batch of a short epoch.
 const MIN_WAIT_SHARE: f64 = 0.05;
-/// The disk must deliver cells at least this many times as fast as they come now.
+/// A form is fast enough on disk if the disk can deliver at least this many times as many rows per second as
+/// the last epoch delivered.
 const MIN_DISK_SPEEDUP: f64 = 2.0;
-/// The largest share of the decoding that a form may leave to be worth its disk space.
+/// A form is worth its disk space only if decoding cells from it takes at most this share of the work of
+/// decoding stored cells.
 const MAX_DECODING_LEFT: f64 = 0.5;
-/// A form is abandoned if it gives less than this part of the rate that cells in stored form gave.
+/// A form is given up if an epoch with it delivers less than this share of the rows per second of an epoch
+/// with stored cells.
 const MIN_RATE_KEPT: f64 = 0.95;
 
-/// Chooses the form for one loader.
+/// Chooses the form in which the cache of one loader keeps cells.
 #[derive(Debug)]
 pub(super) struct Tiers {
     asked: Tier,
-    /// The other forms that the columns can be kept in, best first.
+    /// The forms other than the stored one in which the columns can be kept, best first.
     forms: Vec<Arc<CacheForm>>,
-    /// The number of columns whose cells are decoded.
+    /// The number of columns whose cells have to be decoded.
     decoded: u64,
-    /// The cost of a row in each form.
+    /// The cost of a row in each of `forms`; not set until the cells of a row group were sampled.
     costs: OnceLock<Vec<Cost>>,
     choice: Mutex<Choice>,
 }
@@ -45,54 +50,56 @@ pub(super) struct Tiers {
 #[derive(Debug, Default)]
 struct Choice {
     form: Option<Arc<CacheForm>>,
-    /// Whether the choice is final.
+    /// Whether the form is not changed any more: the user set it, or another form was tried and given up.
     is_final: bool,
     epoch: Option<EpochStart>,
-    /// The rate, in rows a second, of the last epoch that was held up by decoding stored cells.
+    /// The rows per second of the last measured epoch that used cells in stored form.
     rate_as_stored: Option<f64>,
 }
 
-/// The state at the beginning of an epoch.
+/// The time, the forms and the counters when an epoch began.
 #[derive(Debug)]
 struct EpochStart {
     at: Instant,
-    /// The choice at that time: the form of the epoch after it, which is prepared from then on.
+    /// The form that was chosen before this epoch began. It is taken to be the form of the epoch after this
+    /// one.
     next_form: Option<Arc<CacheForm>>,
-    /// The form of the epoch itself.
+    /// The form that this epoch uses.
     form: Option<Arc<CacheForm>>,
     counters: Counters,
 }
 
-/// Counts of the monitor, from whose differences an epoch is measured.
+/// Totals that the monitor counted since the loader was built. The difference between two of them measures an
+/// epoch.
 #[derive(Clone, Copy, Debug)]
 struct Counters {
     /// The number of cells that were decoded.
     decoded: u64,
-    /// The number of cells that were converted to another form to be kept.
+    /// The number of cells that were converted to another form for the cache.
     kept: u64,
-    /// The number of seconds that the consumer waited for batches that were being collated.
+    /// The seconds that the training loop waited for rows to be gathered and decoded.
     waited: f64,
 }
 
-/// The measurements that a choice is made from.
+/// The measurements from which a form is chosen.
 struct Measured<'a> {
-    /// The cost of a row in each form.
+    /// The cost of a row in each form, best form first.
     costs: &'a [Cost],
     rows: u64,
     /// The rate of the last epoch, in rows a second.
     rate: f64,
-    /// The bytes that the entries of the cache may take.
+    /// The number of bytes that this data set may take in the cache.
     room: u64,
-    /// The bytes that the page cache keeps.
+    /// The number of bytes that the operating system is expected to keep in its page cache.
     page_cache: u64,
-    /// The rate of the disk in bytes a second, if it could be measured.
+    /// The bytes per second that the disk delivers; `None` if the rate could not be measured.
     disk: Option<f64>,
 }
 
 impl Tiers {
-    /// Begins with the requested form; if none is requested, with the form in which an earlier run kept
-    /// cells. `forms` are the other forms that the columns can be kept in, best first; `decoded` is the
-    /// number of columns that are decoded.
+    /// Begins with the form that the user requested. If none was requested, begins with the form in which an
+    /// earlier run kept the cells. `forms` are the forms other than the stored one, best first; `decoded` is
+    /// the number of columns whose cells are decoded.
     pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, reads: &Reads) -> Self {
         let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(reads, form));
         let form = forms.iter().find(|form| form.tier() == asked).or_else(found).cloned();
@@ -104,17 +111,17 @@ impl Tiers {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The form in which cells are kept and used now; `None` for the stored form.
+    /// The form in which the cache keeps cells now; `None` for the stored form.
     pub(super) fn form(&self) -> Option<Arc<CacheForm>> {
         self.choice().form.clone()
     }
 
-    /// The present form by name.
+    /// The name of the form in which the cache keeps cells now.
     pub(super) fn tier(&self) -> Tier {
         self.form().map_or(Tier::Rows, |form| form.tier())
     }
 
-    /// Adopts the form of a saved position, if the user requested none.
+    /// Takes over the form that a saved state names, unless the user requested a form.
     pub(super) fn restore(&self, saved: &str) -> Result<()> {
         let saved: Tier = saved.parse().map_err(|error: Error| {
             Error::new(ErrorKind::StateMismatch, format!("the state is damaged: {}", error.cause()))
@@ -125,19 +132,20 @@ impl Tiers {
         Ok(())
     }
 
-    /// Samples the cells of a row group in stored form.
+    /// Estimates the cost of a row in each form from some cells of `rows`, which are in stored form, unless
+    /// the costs are known already.
     pub(super) fn observe(&self, rows: &RecordBatch) {
         if self.asked != Tier::Auto || self.forms.is_empty() || self.costs.get().is_some() {
             return;
         }
         let costs = self.forms.iter().map(|form| form.cost(rows, SAMPLED_CELLS)).collect::<Option<_>>();
         if let Some(costs) = costs {
-            // If another thread was first, its result is just as good.
+            // If another thread has set the costs first, its estimate is just as good.
             let _ = self.costs.set(costs);
         }
     }
 
-    /// Chooses a form when an epoch begins.
+    /// Measures the epoch that has ended, and chooses a form by it. Called when the next epoch begins.
     pub(super) fn epoch_begins(&self, monitor: &Monitor, reads: &Reads, rows: u64) {
         let mut choice = self.choice();
         let counters = Counters::from_monitor(monitor);
@@ -178,7 +186,8 @@ impl Counters {
     }
 }
 
-/// Whether the cache holds the first and the last row group in a form.
+/// Whether the cache already holds the rows in this form. Only the first and the last row group are looked
+/// up.
 fn is_kept(reads: &Reads, form: &Arc<CacheForm>) -> bool {
     let Reads { store, catalog, projection, row_cache: Some(row_cache), .. } = reads else {
         return false;
@@ -204,7 +213,7 @@ impl Measured<'_> {
         })
     }
 
-    /// The index of the first form that saves enough, fits on the disk, and is read from it fast enough.
+    /// The index of the first form that saves enough decoding, fits into the cache, and is read fast enough.
     fn choice(&self) -> Option<usize> {
         self.costs.iter().position(|cost| {
             let all = cost.bytes * self.rows as f64;
@@ -216,7 +225,7 @@ impl Measured<'_> {
     }
 }
 
-/// The most bytes that the rows of the data set take if cells are kept as stored.
+/// The most bytes that the rows of the data set take in the cache if cells are kept as stored.
 fn catalog_bytes(reads: &Reads) -> u64 {
     (0..reads.catalog.groups.len()).map(|group| reads.held(group)).sum()
 }
@@ -229,7 +238,7 @@ mod tests {
     const PIXELS: usize = 0;
     const RESIZED: usize = 1;
 
-    /// The costs of photographs of 500x375 pixels, as pixels and resized.
+    /// The costs of photographs of 500x375 pixels, first kept as pixels and then as resized files.
     const PHOTOGRAPHS: [Cost; 2] =
         [Cost { bytes: 562_520.0, decoding: 0.0 }, Cost { bytes: 110_000.0, decoding: 1.0 }];
 

@@ -1,4 +1,4 @@
-//! Fills the cache before it is needed.
+//! Fills the cache before a run, with [`Loader::warm`] and its variants.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -15,24 +15,26 @@ use crate::cache::CacheStats;
 use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
-/// Time between two checks whether the loader was closed.
+/// The time between two checks of whether the loader was closed.
 const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
-    /// Puts the rows of all ranks into the cache, if they fit and are not there yet, except those of row
-    /// groups that are larger than memory. Ends the epoch that is under way. `done` is called with the number
-    /// of finished row groups and of all. Does nothing if [`Tier::Auto`](crate::Tier::Auto) keeps nothing of
-    /// this data set: the statistics say why.
+    /// Puts the rows of all ranks into the cache, as far as they fit and are not cached yet. Row groups that
+    /// are larger than the memory budget are left out. An epoch that is under way is ended. `done` is called
+    /// with the number of finished row groups and the number of all row groups. If
+    /// [`Tier::Auto`](crate::Tier::Auto) has decided to keep nothing of this data set, nothing is done, and
+    /// the statistics give the reason.
     ///
     /// # Errors
-    /// There is no cache, or sources of a mix have none; a row group cannot be read; the loader was closed.
+    /// The loader has no cache, or is a mix, whose sources are warmed one by one before they are mixed; a row
+    /// group cannot be read; the loader was closed.
     pub fn warm(&self, done: impl FnMut(u64, u64)) -> Result<CacheStats> {
         self.warm_until(false, whenever_one_ends(done))
     }
 
     /// Fills the cache like [`warm`](Self::warm), but only with the row groups that this rank reads in the
-    /// epoch that is under way or comes next. With a windowed shuffle the rank reads other row groups in each
-    /// epoch.
+    /// epoch that is under way or comes next. With a windowed shuffle, the rank reads different row groups in
+    /// every epoch.
     ///
     /// # Errors
     /// The errors of [`warm`](Self::warm).
@@ -40,8 +42,9 @@ impl Loader {
         self.warm_until(true, whenever_one_ends(done))
     }
 
-    /// Warms all row groups, or those of this rank's share, until `done` stops it. `done` is also called
-    /// while a row group is on its way, and once before the first.
+    /// Fills the cache like [`warm`](Self::warm), or like [`warm_share`](Self::warm_share) if `share` is
+    /// true, until `done` returns `Break`. `done` is also called while a row group is still being fetched,
+    /// and once before the first row group.
     ///
     /// # Errors
     /// The errors of [`warm`](Self::warm).
@@ -82,9 +85,11 @@ impl Loader {
         let scout = move || Walk::scout(&EpochOrder::new(counts.clone(), &spec, 0), split, 0);
         let watch = Watch::new(&source.monitor);
         let mut row_groups = source.row_groups(true)?;
-        // No samples are made, so heads are not needed.
+        // No samples are made here, so the rows that samples need from the next row group (its head) are not
+        // read.
         row_groups.fetcher.reads.heads = Arc::default();
-        // The samples do not matter here, only the row groups, which are the same in every epoch.
+        // Only the row groups matter here. They are the same in every epoch, so the samples of epoch 0 will
+        // do.
         let samples = source.selected.of_epoch(0);
         let prefetch = Prefetch::start(&row_groups, samples, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();
@@ -115,7 +120,8 @@ fn share_of(source: &Source, epoch: u64) -> HashSet<usize> {
     entering.map(|part| part.group as usize).collect()
 }
 
-/// Calls `done` only when the number of finished row groups has risen.
+/// Makes a function that calls `done` only when the number of finished row groups has grown, and never
+/// breaks.
 fn whenever_one_ends(mut done: impl FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
     let mut before = 0;
     move |passed, total| {

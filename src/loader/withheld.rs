@@ -1,8 +1,8 @@
-//! Rows that are denied from a step of the run on.
+//! The option `deny_from`: rows that are withheld (not delivered) only from a certain step of the run on.
 //!
-//! These rows keep their places in the order, so that all other rows stay where they are: in the middle of an
-//! epoch, another order would give rows twice or not at all. A batch is shorter by the rows that are
-//! withheld, just as by bad rows that are skipped.
+//! Withheld rows keep their places in the order. A new order in the middle of an epoch would deliver some of
+//! the other rows twice and some not at all. A batch with withheld rows is shorter, as if they were bad rows
+//! that are skipped.
 
 use std::sync::Arc;
 
@@ -13,43 +13,43 @@ use super::deny::Deny;
 use super::prefetch::PrefetchKey;
 use crate::shard::Split;
 
-/// The rows that a source withholds, with the step of the run from which on it withholds them.
+/// The rows that a source withholds, with the step of the run from which it withholds them.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
-    /// The changes, by ascending steps.
+    /// The lists of withheld rows, in the order of the steps from which they apply.
     changes: Vec<Change>,
-    /// A warning about rows that do not exist.
+    /// A warning about listed rows that the data set does not have.
     pub(super) warning: Option<String>,
 }
 
 #[derive(Debug)]
 struct Change {
     step: u64,
-    /// The ordinals in the data set of all rows that are withheld from `step` on, ascending.
+    /// The ordinals in the data set of all rows that are withheld from `step` on, in ascending order.
     rows: Arc<[u64]>,
-    /// A hash of these rows.
+    /// A hash of the row ids that are denied from `step` on.
     digest: Option<String>,
 }
 
-/// The lists of rows that are withheld in a pass, each with the row of the pass from which on it holds, at
-/// which a step begins.
+/// The rows that are withheld in a pass (one run through the rows of a source). Each list applies from the
+/// given row of the pass, the first row of a step, until the next list applies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfPass(Vec<(u64, Arc<[u64]>)>);
 
 impl OfPass {
-    /// The rows that are withheld in the last step of the pass, but from the pass's first step on.
+    /// Applies the last list to the whole pass, and drops the others.
     pub(super) fn throughout(mut self) -> Self {
         OfPass(self.0.pop().map(|(_, rows)| (0, rows)).into_iter().collect())
     }
 
-    /// The ordinals of the rows that are withheld from the step which ends at row `end`.
+    /// The ordinals of the rows that are withheld in the step that ends at row `end` of the pass.
     pub(super) fn at(&self, end: u64) -> &[u64] {
         self.0.iter().rev().find(|(from, _)| *from < end).map_or(&[], |(_, rows)| rows)
     }
 }
 
 impl Withheld {
-    /// The rows of `changes`, each with the step from which its rows are withheld.
+    /// Looks up the rows of `changes`: each is the step from which rows are withheld, and the rows.
     ///
     /// # Errors
     /// Fails if rows are denied by the values of a column.
@@ -86,21 +86,22 @@ impl Withheld {
         self.changes.is_empty()
     }
 
-    /// The rows that are withheld in a pass.
+    /// The rows that are withheld in the pass that `key` names.
     pub(super) fn of_pass(&self, key: &PrefetchKey, split: &Split) -> OfPass {
         let begin = |change: &Change| Some((begin_in_pass(change.step, key, split)?, change.rows.clone()));
         OfPass(self.changes.iter().filter_map(begin).collect())
     }
 
-    /// A hash of the rows that were withheld in a step before a place of the run. `is_before` says whether a
-    /// step came before it. `None` if there are no such rows.
+    /// A hash of the row ids that were denied before some point of the run; `None` if there were none.
+    /// `is_before` says whether a step came before that point.
     pub(super) fn digest(&self, is_before: impl Fn(u64) -> bool) -> Option<String> {
         let last = self.changes.iter().rev().find(|change| is_before(change.step));
         last.and_then(|change| change.digest.clone())
     }
 }
 
-/// The epoch of a step of a run in one data set, and the row of the epoch with which the step begins.
+/// Finds the epoch in which a step of the run lies, and the row of the epoch at which the step begins. For a
+/// loader of one data set, not for a mix.
 pub(super) fn place_of(step: u64, split: &Split) -> (u64, u64) {
     let steps = split.steps(0).max(1);
     (step / steps, (step % steps).saturating_mul(split.global_batch))

@@ -1,26 +1,28 @@
-//! A log-linear histogram of durations, like HdrHistogram, which counts any number of them in fixed memory.
+//! A log-linear histogram of durations, like HdrHistogram. It counts any number of durations in a fixed
+//! amount of memory.
 //!
-//! Durations below 2^[`BITS`] ns are distinguished exactly. Above, each doubling is cut into 2^[`BITS`] equal
-//! steps, so a value that is read back as the middle of its step is off by at most one part in 2^(`BITS` +
-//! 1): 0.8 %.
+//! Durations below 2^([`BITS`] + 1) ns are counted exactly. Above that, the range between two powers of two
+//! is cut into 2^[`BITS`] equal steps. A duration is read back as the middle of its step, so it is off by at
+//! most one part in 2^(`BITS` + 1): 0.8 %.
 
-/// How many leading binary digits of a duration are kept.
+/// The number of binary digits of a duration that are kept after its leading 1.
 const BITS: u32 = 6;
 
-/// The number of equal steps in each doubling.
+/// The number of equal steps between two powers of two.
 const STEPS: u64 = 1 << BITS;
 
-/// How many binary digits the longest distinguished duration has: 2^43 ns is more than two hours.
+/// The number of binary digits of the longest duration that can be told from longer ones: 2^43 ns is more
+/// than two hours.
 const DIGITS: u32 = 43;
 
-/// The number of [bins](Histogram::bins) in each power of ten.
+/// The number of [bins](Histogram::bins) per power of ten.
 const BINS_A_DECADE: f64 = 10.0;
-/// The upper end of the first bin: a batch that is ready arrives within about a microsecond.
+/// The upper end of the first bin, in nanoseconds: a batch that is ready arrives within about a microsecond.
 const FIRST_BIN: u64 = 1_000;
 
 const BUCKETS: usize = ((DIGITS - BITS + 1) as usize) << BITS;
 
-/// Counts of durations in nanoseconds, by length.
+/// The number of durations of each length, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Box<[u64]>,
@@ -29,7 +31,7 @@ pub(crate) struct Histogram {
     max: u64,
 }
 
-/// Durations of about equal length.
+/// One bar of the histogram: the number of durations in a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bin {
     /// The longest duration in this bin, in nanoseconds.
@@ -66,9 +68,9 @@ impl Histogram {
         self.max
     }
 
-    /// The durations by length, ten bins to each power of ten, from the first bin that is not empty to the
-    /// last. The upper end of a bin is in nanoseconds. A duration counts as long as
-    /// [`quantile`](Self::quantile) would return it.
+    /// Groups the durations into ten bins per power of ten, from the first bin that is not empty to the last.
+    /// The upper end of a bin is in nanoseconds. Each duration is rounded as [`quantile`](Self::quantile)
+    /// rounds it.
     pub(crate) fn bins(&self) -> Vec<Bin> {
         let number = |nanos: u64| ((nanos.max(FIRST_BIN) as f64).log10() * BINS_A_DECADE).ceil() as i32;
         let mut bins: Vec<Bin> = Vec::new();
@@ -86,8 +88,8 @@ impl Histogram {
         bins
     }
 
-    /// The shortest duration that at least `share` of the durations do not exceed, with the error that the
-    /// module describes; 0 for an empty histogram.
+    /// The shortest duration that is at least as long as the given share of all durations; 0 for an empty
+    /// histogram. It is off by up to 0.8 %, as the module explains.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -105,7 +107,7 @@ impl Histogram {
 fn place(nanos: u64) -> usize {
     let nanos = nanos.min((1 << DIGITS) - 1);
     let doublings = (u64::BITS - nanos.leading_zeros()).saturating_sub(BITS + 1);
-    // The first of the leading digits is 1, unless the duration is so short that all its digits are kept.
+    // The digits that are kept begin with a 1, unless the duration is so short that all its digits are kept.
     let digits = nanos >> doublings;
     (u64::from(doublings) * STEPS + digits) as usize
 }

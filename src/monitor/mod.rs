@@ -28,7 +28,7 @@ pub(crate) use watch::Watch;
 
 use trace::{Span, TraceTracks, Track};
 
-/// The record of one loader's activity.
+/// The record of one loader's activity: its timings, and a trace if one was requested.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     origin: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Monitor {
     pub(crate) padded: AtomicU64,
 }
 
-/// A timeline that is being recorded.
+/// The trace that is being recorded, with the track numbers that are in use.
 #[derive(Debug)]
 struct Tracing {
     trace: Trace,
@@ -66,7 +66,7 @@ impl Monitor {
         })
     }
 
-    /// The timings, with the time until now added.
+    /// Locks the timings and returns them, brought up to the present time.
     pub(crate) fn timings(&self) -> MutexGuard<'_, Timings> {
         self.enter(|timings, now| timings.settle(now));
         self.lock()
@@ -79,7 +79,7 @@ impl Monitor {
         }
     }
 
-    /// The reason why the trace was not written; returned once.
+    /// Takes the reason why the trace could not be written; `None` if it was taken before.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.trace.as_ref()?.trace.take_failure()
     }
@@ -95,7 +95,7 @@ impl Monitor {
         Task { monitor: self, stage, about, since, items: 0, bytes: 0 }
     }
 
-    /// Adds to the items and bytes that a stage produced.
+    /// Adds to the numbers of items and bytes that a stage produced.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
         let mut timings = self.lock();
         let work = &mut timings.work[stage as usize];
@@ -103,8 +103,8 @@ impl Monitor {
         work.bytes += bytes;
     }
 
-    /// Whether this process is a forked child, in which the lock may be held for ever by a thread of the
-    /// parent.
+    /// Whether this process is a forked child. In a child, the lock may be held for ever, by a thread that
+    /// only the parent has.
     fn is_foreign(&self) -> bool {
         self.process != std::process::id()
     }
@@ -113,8 +113,8 @@ impl Monitor {
         self.timings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes an entry at the present time. The lock is held from the reading of the clock on, so that times
-    /// ascend.
+    /// Calls `entry` with the timings and the present time. The clock is read while the lock is held, so the
+    /// times of successive calls never decrease.
     fn enter<T>(&self, entry: impl FnOnce(&mut Timings, u64) -> T) -> T {
         let mut timings = self.lock();
         let now = self.origin.elapsed().as_nanos() as u64;
@@ -128,10 +128,10 @@ impl Monitor {
     }
 }
 
-/// The subject of a span, as a name and a number.
+/// The subject of a span, as a name and a number, such as ("row_group", 7).
 type About = Option<(&'static str, u64)>;
 
-/// A piece of work of a thread of the pool.
+/// A piece of work that a thread of the pool is doing.
 pub(crate) struct Task<'a> {
     monitor: &'a Monitor,
     stage: Stage,

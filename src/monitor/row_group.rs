@@ -1,4 +1,5 @@
-//! Times the phases of a row group: each lasts until the next one begins or the watch is dropped.
+//! Times the phases of a row group. Each phase lasts until the next one begins or the row group's watch is
+//! dropped.
 
 use super::stage::Stage;
 use super::timings::{Phase, Timings};
@@ -13,17 +14,17 @@ pub(crate) struct RowGroupWatch {
     pub(super) group: u32,
     pub(super) phase: Phase,
     pub(super) since: u64,
-    /// The track of the row group on the timeline, if a timeline is recorded.
+    /// The number of the row group's track in the trace, if a trace is recorded.
     pub(super) place: Option<u32>,
 }
 
 impl RowGroupWatch {
-    /// Moves the row group to another phase.
+    /// Records that the row group enters another phase.
     pub(crate) fn go_on(&mut self, phase: Phase) {
         RowGroupWatch::all_go_on([self], phase);
     }
 
-    /// Moves several row groups of one epoch to another phase, with one entry for all of them.
+    /// Records that several row groups of one epoch enter another phase, and takes the lock only once.
     pub(crate) fn all_go_on<'a>(watches: impl IntoIterator<Item = &'a mut Self>, phase: Phase) {
         let mut watches = watches.into_iter().peekable();
         let Some(watch) = watches.peek().map(|first| first.watch.clone()) else { return };
@@ -43,7 +44,7 @@ impl RowGroupWatch {
         (self.phase, self.since) = (phase, now);
     }
 
-    /// Counts row groups and their bytes as products of a stage.
+    /// Counts row groups and their bytes as output of a stage.
     pub(crate) fn count(&self, stage: Stage, row_groups: u64, bytes: u64) {
         self.watch.count(stage, row_groups, bytes);
     }
@@ -75,7 +76,7 @@ impl Drop for RowGroupWatch {
 }
 
 impl Watch {
-    /// Begins to time the next row group of the plan, which waits for memory first.
+    /// Begins to time the next row group of the plan. Its first phase is to wait for memory.
     pub(crate) fn asks_for(&self, group: u32) -> RowGroupWatch {
         let (monitor, id) = (self.monitor(), self.id());
         let (number, since) = monitor.enter(|timings, now| {

@@ -19,14 +19,15 @@ use serde::{Deserialize, Serialize};
 pub enum Stage {
     /// Reading the bytes of row groups from the store.
     Fetch,
-    /// Waiting for memory, while the window and the batches in the making hold all that row groups may take.
+    /// Waiting for memory: batches that are being made, and the row groups from which batches are made, take
+    /// all that row groups may take.
     Memory,
-    /// The row cache: looking rows up, waiting for another process that fetches them, and writing rows that
-    /// are then read from the cache.
+    /// The row cache: looking rows up, waiting while another process fetches them, and writing rows that are
+    /// then read from the cache.
     Cache,
     /// Decoding Parquet to Arrow.
     Parquet,
-    /// Following the plan, which says which rows of which row groups make the next batch.
+    /// Following the plan to list the rows of the next batch.
     Shuffle,
     /// Gathering the rows of a batch, column by column.
     Gather,

@@ -1,8 +1,8 @@
-//! A timeline of the pipe as a file that Perfetto and chrome://tracing open.
+//! Writes a timeline of the loader's activities to a file that Perfetto and chrome://tracing can open.
 //!
-//! Spans are kept in a ring of fixed size: the file of a long run holds its end, and says how many earlier
-//! spans are missing. Activities that run side by side have separate tracks, so the spans of one track never
-//! overlap.
+//! Only the last [`MAX_SPANS`] spans (activities with their times) are kept. The file of a long run therefore
+//! shows the end of the run, and says how many earlier spans are missing. Activities that run at the same
+//! time have separate tracks, so the spans of one track never overlap.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -15,31 +15,32 @@ use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde_json::json;
 
-/// The first characters of every trace, by which a trace is recognized.
+/// The characters with which every trace begins. A file that begins like this may be overwritten by a trace.
 const BEGIN: &str = "{\"displayTimeUnit\"";
 
-/// The highest number of spans that are kept. They take 13 MB and cover some minutes of a busy loader.
+/// The largest number of spans that are kept. They take 13 MB and cover some minutes of a busy loader.
 const MAX_SPANS: usize = 200_000;
 
-/// A row of the timeline: a thread, or one of several activities that run side by side.
+/// A row of the timeline, which shows a thread or one of several activities that run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
-    /// The training loop, waiting for its next batch.
+    /// The training loop while it waits for its next batch.
     Consumer,
-    /// Work of the consumer's thread on a batch that it is waiting for.
+    /// Work that the training loop's own thread does on a batch before the loop gets it.
     Near,
-    /// The thread between the pipe and the consumer: one track for each open epoch.
+    /// The thread that takes batches from the loader, such as that of a transform: one track for each open
+    /// epoch.
     Front(u32),
     /// The thread that assembles batches: one track for each open epoch.
     Assembly(u32),
     /// A thread of the pool.
     Pool(u32),
-    /// A row group on its way: one track for each row group that is fetched at the same time.
+    /// A row group that is being fetched. Row groups that are fetched at the same time have different tracks.
     Fetch(u32),
 }
 
 impl Track {
-    /// The number of the track in the file. Viewers show tracks in this order.
+    /// The number of the track in the file. Viewers sort tracks by it.
     fn number(self) -> u32 {
         match self {
             Track::Consumer => 1,
@@ -74,11 +75,11 @@ pub(crate) struct Span {
     pub(crate) about: Option<(&'static str, u64)>,
 }
 
-/// Spans that will be written to a file.
+/// The spans that will be written to a file, and the file's path.
 #[derive(Debug)]
 pub(crate) struct Trace {
     path: PathBuf,
-    /// The process that made the trace: a forked child does not overwrite its parent's file.
+    /// The process that created the trace. A forked child does not overwrite its parent's file.
     process: u32,
     kept: Mutex<Kept>,
 }
@@ -87,17 +88,18 @@ pub(crate) struct Trace {
 struct Kept {
     spans: VecDeque<Span>,
     dropped: u64,
-    /// Whether some spans are not in the file yet.
+    /// Whether spans were added since the file was last written.
     unwritten: bool,
     failure: Option<String>,
 }
 
 impl Trace {
-    /// Creates the file, which is filled at the end. The path is made absolute, so that the process may
-    /// change its working directory. A device or a pipe is not opened before the end.
+    /// Creates an empty file, which is overwritten when spans are flushed. The path is made absolute, because
+    /// the process may change its working directory. If the path is a device or a pipe, it is not opened
+    /// until then.
     ///
     /// # Errors
-    /// The file cannot be created, or there is a file that is not a trace.
+    /// The file cannot be created, or the path is a file that is neither empty nor a trace.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let absolute = std::path::absolute(path).or_fail()?;
         let trace = Trace { path: absolute, process: std::process::id(), kept: Mutex::default() };
@@ -131,7 +133,7 @@ impl Trace {
         kept.unwritten = true;
     }
 
-    /// Writes the file, if there are spans that it does not have.
+    /// Writes the file again if spans were added since it was last written.
     pub(crate) fn flush(&self) {
         if self.process != std::process::id() {
             return;
@@ -144,23 +146,25 @@ impl Trace {
         }
     }
 
-    /// The reason why the file is incomplete; returned once.
+    /// Takes the reason why the file could not be written; `None` if it was taken before.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.lock().failure.take()
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
-        // A symbolic link is followed, and a device or a pipe is not replaced by a file.
+        // A symbolic link, a device or a pipe is written to directly, because renaming would replace it by a
+        // file.
         if std::fs::symlink_metadata(&self.path).is_ok_and(|there| !there.is_file()) {
             return self.write_to(&self.path, kept);
         }
-        // The file is written under another name first, so that a reader always finds a whole file.
+        // The file is written under another name first and then renamed, so that a reader never finds half a
+        // file.
         let mut part = self.path.clone().into_os_string();
         part.push(".part");
         let part = Path::new(&part);
         let written = self.write_to(part, kept).and_then(|()| std::fs::rename(part, &self.path));
         if written.is_err() {
-            // The partial file is of no use, and it does not matter whether it exists.
+            // The partial file is useless. Removing it may fail, for example if it was never created.
             let _ = std::fs::remove_file(part);
         }
         written
@@ -201,15 +205,16 @@ impl Drop for Trace {
     }
 }
 
-/// Whether a trace may replace the file without losing data.
+/// Whether a trace may overwrite the file: it is empty, or it is a trace.
 fn is_empty_or_trace(path: &Path) -> bool {
     let mut begin = [0; BEGIN.len()];
-    // A file that cannot be read may hold anything.
+    // If the file cannot be read, it may contain data, so it is not overwritten.
     let read = File::open(path).and_then(|file| file.take(BEGIN.len() as u64).read(&mut begin));
     read.is_ok_and(|read| read == 0 || begin == BEGIN.as_bytes())
 }
 
-/// Opens a file for writing and empties it. A pipe that nobody reads is an error rather than a wait.
+/// Opens a file for writing and empties it. If the file is a pipe that nobody reads, this fails instead of
+/// waiting for a reader.
 fn opened(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
@@ -217,12 +222,13 @@ fn opened(path: &Path) -> std::io::Result<File> {
         return options.open(path);
     }
     let pipe = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-    // From here on, writing waits for the reader of the pipe.
+    // Opening is done, so the pipe blocks again: writes wait until the reader has read.
     rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::empty())?;
     Ok(pipe)
 }
 
-/// Numbers for activities that run side by side; each takes the smallest free number.
+/// Gives out track numbers to activities that run at the same time. Each gets the smallest number that is
+/// free.
 #[derive(Debug, Default)]
 pub(super) struct TraceTracks {
     taken: Vec<bool>,
@@ -287,7 +293,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let trace = Trace::create(&pipe).unwrap();
         trace.add(Span { name: "next", track: Track::Consumer, start: 1, end: 2, about: None });
-        // The pipe has no reader yet.
+        // The flush fails because the pipe has no reader yet.
         trace.flush();
         assert!(trace.take_failure().is_some());
         let reader = std::thread::spawn({

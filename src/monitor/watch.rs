@@ -1,4 +1,5 @@
-//! The record of one epoch: its row groups, its assembly and the consumer of its batches.
+//! Records the activity of one epoch: of its row groups, of the assembly of its batches, and of their
+//! consumer.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,8 @@ use super::stage::Stage;
 use super::timings::{Assembly, EpochTimings, Front, Look, Timings};
 use super::trace::{TraceTracks, Track};
 
-/// Times one epoch. Clones share one record; when the last clone is dropped, the epoch is forgotten.
+/// Records one epoch. Clones share one record; when the last clone is dropped, the epoch is removed from the
+/// timings.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch(Arc<WatchInner>);
 
@@ -16,7 +18,7 @@ pub(crate) struct Watch(Arc<WatchInner>);
 struct WatchInner {
     monitor: Arc<Monitor>,
     id: u64,
-    /// The track of the epoch's assembly on the timeline, if a timeline is recorded.
+    /// The number of the epoch's tracks in the trace, if a trace is recorded; otherwise 0.
     place: u32,
 }
 
@@ -28,7 +30,7 @@ impl Watch {
         Watch(Arc::new(WatchInner { monitor: monitor.clone(), id, place }))
     }
 
-    /// A watch for reading that belongs to no loader. Nobody reads its record.
+    /// A watch for reads that do not belong to a loader. Its record is never used.
     pub(crate) fn unread() -> Self {
         Watch::new(&Monitor::new(0, None))
     }
@@ -54,7 +56,7 @@ impl Watch {
 
     // These methods record changes of the epoch as a whole.
 
-    /// Makes this epoch the current one.
+    /// Records that the consumer takes the batches of this epoch from now on.
     pub(crate) fn begins(&self) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -62,7 +64,7 @@ impl Watch {
         });
     }
 
-    /// Ends the epoch: all of it was taken, or the rest is not wanted.
+    /// Records that the epoch is over: all batches were taken, or the others are not wanted.
     pub(crate) fn ends(&self) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -72,7 +74,8 @@ impl Watch {
 
     // These methods record changes of the row groups of the epoch.
 
-    /// Records that the rows of the next row groups are in the window.
+    /// Records that batches can be made from the next `row_groups` row groups of the plan: they are in the
+    /// window.
     pub(crate) fn admits(&self, row_groups: usize) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -85,12 +88,13 @@ impl Watch {
 
     // These methods record changes of the assembly of batches.
 
-    /// Records that assembly waits for a row group, until the returned value is dropped.
+    /// Records that the assembly of batches waits for a row group, until the returned value is dropped.
     pub(crate) fn starved(&self) -> Waiting<'_> {
         self.assembly_waits(Assembly::Starved, "wait for a row group")
     }
 
-    /// Records that assembly waits for space in the consumer's queue, until the returned value is dropped.
+    /// Records that the assembly of batches waits for space in the queue, until the returned value is
+    /// dropped.
     pub(crate) fn blocked(&self) -> Waiting<'_> {
         self.assembly_waits(Assembly::Blocked, "wait for room")
     }
@@ -109,19 +113,20 @@ impl Watch {
         Waiting { watch: self, name, since }
     }
 
-    /// Counts batches that were made.
+    /// Records that `batches` more batches are ready to be taken.
     pub(crate) fn made(&self, batches: u64) {
         self.change(|epoch| epoch.ready += batches);
     }
 
-    // These methods record changes of the consumer and of the threads before it.
+    // These methods record changes of the consumer (the training loop), and of threads that hand it its
+    // batches.
 
     /// Records that the consumer asks for a batch.
     pub(crate) fn asks(&self) {
         self.enter(|timings, now| timings.asks(self.0.id, now));
     }
 
-    /// Records that the batch that is waited for is being made.
+    /// Records that the batch that the consumer waits for is being made.
     pub(crate) fn making(&self) {
         self.change(|epoch| epoch.making = true);
     }
@@ -131,8 +136,7 @@ impl Watch {
         self.enter(|timings, now| timings.pauses(self.0.id, now));
     }
 
-    /// Records that the thread between the pipe and the consumer takes a batch from the pipe, to hand it
-    /// over.
+    /// Records that a thread other than the consumer's takes a batch from the loader, to hand it over.
     pub(crate) fn hands_over(&self) {
         self.enter(|timings, now| {
             timings.takes(self.0.id, now);
@@ -140,12 +144,12 @@ impl Watch {
         });
     }
 
-    /// Records that a batch leaves the pipe to become part of another batch.
+    /// Records that a batch of a source is taken, to become part of a batch of a mix.
     pub(crate) fn leaves(&self) {
         self.enter(|timings, now| timings.takes(self.0.id, now));
     }
 
-    /// Records that the consumer takes a batch of `rows` rows from the pipe.
+    /// Records that the consumer takes a batch of `rows` rows from the loader.
     pub(crate) fn takes(&self, rows: u64) {
         let (had, now) = self.enter(|timings, now| {
             timings.takes(self.0.id, now);
@@ -154,7 +158,7 @@ impl Watch {
         self.noted(had, now);
     }
 
-    /// Records that the consumer has its batch of `rows` rows.
+    /// Records that the consumer has got a batch of `rows` rows.
     pub(crate) fn has(&self, rows: u64) {
         let (had, now) = self.enter(|timings, now| {
             if timings.epoch(self.0.id).is_some_and(|epoch| !epoch.apart) {
@@ -177,13 +181,13 @@ impl Watch {
         self.enter(|timings, now| timings.gets_nothing(now));
     }
 
-    /// Records that the thread between the pipe and the consumer works for a stage, or waits for the next
-    /// batch where `stage` is `None`.
+    /// Records that the thread that takes batches from the loader works for a stage; with `None`, that it
+    /// waits for the next batch.
     pub(crate) fn works(&self, stage: Option<Stage>) {
         self.turn(stage.map_or(Front::Waiting, Front::At));
     }
 
-    /// Records that the thread between the pipe and the consumer waits until the consumer takes its results.
+    /// Records that the thread that takes batches from the loader waits until the consumer takes its results.
     pub(crate) fn is_full(&self) {
         self.turn(Front::Full);
     }
@@ -195,7 +199,7 @@ impl Watch {
         }
     }
 
-    /// Records that the consumer's own thread works for a stage before it has a batch; `None` records that it
+    /// Records that the consumer's own thread works for a stage before it gets a batch; with `None`, that it
     /// has stopped.
     pub(crate) fn works_near(&self, stage: Option<Stage>) {
         let (before, now) = self.enter(|timings, now| (timings.nears(self.0.id, now, stage), now));
@@ -204,35 +208,37 @@ impl Watch {
         }
     }
 
-    /// Records that a thread or process beside the pipe begins to work for a stage.
+    /// Records that a thread or process outside the loader, such as a transform worker, begins to work for a
+    /// stage.
     pub(crate) fn begins_beside(&self, stage: Stage) {
         self.enter(|timings, now| timings.begins_at(stage, now));
     }
 
-    /// Records that a thread or process beside the pipe has ended its work for a stage.
+    /// Records that a thread or process outside the loader has ended its work for a stage.
     pub(crate) fn ends_beside(&self, stage: Stage) {
         self.enter(|timings, now| timings.ends_at(stage, now));
     }
 
-    /// Records the stage that has the batch which the consumer takes next; `None` while that batch is in the
-    /// pipe.
+    /// Records which stage outside the loader works on the batch that the consumer gets next; `None` if no
+    /// stage does.
     pub(crate) fn is_at(&self, stage: Option<Stage>) {
         self.change(|epoch| epoch.next_at = stage);
     }
 
-    /// Records that another thread than the consumer's takes batches from the pipe.
+    /// Records that a thread other than the consumer's takes batches from the loader.
     pub(crate) fn is_apart(&self) {
         self.change(|epoch| epoch.apart = true);
     }
 
-    /// Records work for a stage that was put off until a batch is read, until the returned value is dropped.
+    /// Records that delayed work for a stage is done, because a batch is read for the first time. The work
+    /// ends when the returned value is dropped.
     pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
         let look = (!self.0.monitor.is_foreign())
             .then(|| self.enter(|timings, now| timings.looks(self.0.id, now, stage)));
         Looking { watch: self, stage, look, bytes: 0 }
     }
 
-    /// Adds to the items and bytes that a stage produced.
+    /// Adds to the numbers of items and bytes that a stage produced.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
         if !self.0.monitor.is_foreign() {
             self.0.monitor.count(stage, items, bytes);
@@ -252,7 +258,7 @@ impl Drop for WatchInner {
     }
 }
 
-/// A wait of assembly, which ends when the value is dropped.
+/// A recorded wait of the thread that assembles batches. The wait ends when this value is dropped.
 pub(crate) struct Waiting<'a> {
     watch: &'a Watch,
     name: &'static str,
@@ -271,7 +277,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Work that was put off until a batch is read, which ends when the value is dropped.
+/// Recorded work that was delayed until a batch is first read. The work ends when this value is dropped.
 pub(crate) struct Looking<'a> {
     watch: &'a Watch,
     stage: Stage,
@@ -280,7 +286,7 @@ pub(crate) struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// Adds to the bytes that the work produced.
+    /// Adds to the number of bytes that the work produced.
     pub(crate) fn made(&mut self, bytes: u64) {
         self.bytes += bytes;
     }

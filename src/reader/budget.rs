@@ -1,7 +1,7 @@
-//! The budget: one number that limits the bytes in flight.
+//! The memory budget for row groups that are being fetched, or are in the shuffle window: one limit in bytes.
 //!
-//! A permit is taken in plan order before a request starts, and stays with its rows until the last one has
-//! left the window: a holder of rows holds their permit.
+//! A permit stands for a part of the budget. It is taken before a row group is requested, in the order of the
+//! plan, and returned when the last rows of the row group have left the window.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use forebay_base::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The number of bytes that one semaphore permit stands for: small enough for small row groups, and large
-/// enough that 16 TiB fit into a u32.
+/// The number of bytes that one permit of the semaphore stands for: small enough for small row groups, and
+/// large enough that a `u32` can count 16 TiB of them.
 const UNIT_BYTES: u64 = 4096;
 
-/// How many bytes a row group may take beyond the whole budget when it is granted alone. More than half of
-/// the 150 MiB that a loader may take beyond its budget is left for its own code, stacks and buffers.
+/// How many bytes a row group may take beyond the whole budget if no other row group has a permit. A loader
+/// may take 150 MiB beyond its budget; more than half of that is left for its own code, stacks and buffers.
 pub(crate) const ALONE_BEYOND: u64 = 64 << 20;
 
-/// Limits the bytes that row groups in flight take.
+/// Limits the bytes that row groups take while they are fetched or in the shuffle window.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     semaphore: Arc<Semaphore>,
@@ -25,13 +25,13 @@ pub(crate) struct Budget {
     books: Arc<Books>,
 }
 
-/// The units that were granted. (The semaphore also counts units as taken that were only promised to a
-/// waiter.)
+/// Counts the units that permits hold. The semaphore cannot tell this number, because it also subtracts units
+/// that it has promised to a waiting request.
 #[derive(Debug, Default)]
 struct Books {
     granted: AtomicU32,
     peak: AtomicU32,
-    /// The number of units that are set aside for something else, and cannot be granted.
+    /// The number of units that are reserved for another purpose, and that no permit can get.
     aside: AtomicU32,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct Permit {
     books: Arc<Books>,
 }
 
-/// Bytes of the budget that something other than row groups in flight has, until this is dropped. They count
-/// neither as granted nor as a part of the budget.
+/// Bytes of the budget that are reserved for something other than row groups in flight, until this value is
+/// dropped. Meanwhile they count neither as used nor as a part of the budget.
 #[derive(Debug)]
 pub(crate) struct Aside {
     units: u32,
@@ -56,8 +56,8 @@ impl Budget {
         Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units, books: Arc::default() }
     }
 
-    /// Waits for `bytes`. A request for more than the whole budget is granted alone, once everything else has
-    /// been returned.
+    /// Waits until `bytes` are free, and takes them. A request for more than the whole budget gets all of it,
+    /// after every other permit has been returned. Returns `None` if the budget was closed.
     pub(crate) async fn acquire(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().acquire_many_owned(self.units_of(bytes)).await;
         permit.ok().map(|permit| self.granted(permit))
@@ -70,13 +70,14 @@ impl Budget {
         Permit { permit, books: self.books.clone() }
     }
 
-    /// A permit for `bytes`, if they are free at present.
+    /// Takes `bytes` if they are free now; `None` otherwise.
     pub(crate) fn take(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
         Some(self.granted(permit))
     }
 
-    /// Sets `bytes` aside; `None` if they are not free, or if nothing would be left.
+    /// Reserves `bytes` for another purpose; `None` if they are not free, or if nothing would be left of the
+    /// budget.
     pub(crate) fn set_aside(&self, bytes: u64) -> Option<Aside> {
         let units = self.units_of(bytes);
         if units >= self.units() {
@@ -87,39 +88,39 @@ impl Budget {
         Some(Aside { units, budget: self.clone() })
     }
 
-    /// The bytes that are granted at present.
+    /// The bytes that permits hold now.
     pub(crate) fn used(&self) -> u64 {
         u64::from(self.books.granted.load(SeqCst)) * UNIT_BYTES
     }
 
-    /// The largest number of bytes that were granted at the same time.
+    /// The largest number of bytes that permits held at the same time.
     pub(crate) fn peak(&self) -> u64 {
         u64::from(self.books.peak.load(Relaxed)) * UNIT_BYTES
     }
 
-    /// Whether `bytes` more could be granted at present.
+    /// Whether a permit for `bytes` more would fit in the budget now.
     pub(crate) fn has(&self, bytes: u64) -> bool {
         self.units_of(bytes) <= self.units().saturating_sub(self.books.granted.load(SeqCst))
     }
 
-    /// All bytes that can be granted.
+    /// The size of the budget in bytes, without bytes that are set aside.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.units()) * UNIT_BYTES
     }
 
-    /// The units that can be granted.
+    /// The size of the budget in units, without units that are set aside.
     fn units(&self) -> u32 {
         self.units - self.books.aside.load(SeqCst)
     }
 
-    /// The most bytes that one row group may take.
+    /// The most bytes that one row group may take, as the only one with a permit.
     pub(crate) fn largest(&self) -> u64 {
         self.bytes() + ALONE_BEYOND
     }
 
-    /// Refuses a row group, or the part of one that `what` names, if it takes `bytes` for its `purpose` and
-    /// would exceed the limit even if it were granted alone. `memory_for` returns the budget that is enough
-    /// for a number of bytes.
+    /// Refuses a row group, or the part of a row group that `what` names, if the `bytes` that it takes for
+    /// its `purpose` exceed the limit for a single row group. `memory_for` returns the memory budget that is
+    /// enough for a number of bytes.
     ///
     /// # Errors
     /// Fails with `TooLarge` if it would exceed the limit.
@@ -144,7 +145,7 @@ impl Budget {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The bytes that a permit for `bytes` takes.
+    /// The bytes that a permit for `bytes` takes, which are a multiple of the unit.
     pub(crate) fn rounded(bytes: u64) -> u64 {
         bytes.max(1).next_multiple_of(UNIT_BYTES)
     }
@@ -155,13 +156,14 @@ impl Budget {
 }
 
 impl Permit {
-    /// Returns all but `bytes` to the budget, if decoding needs less than the estimate.
+    /// Returns all bytes except `bytes` to the budget, after an estimate was too high.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let keep = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX).max(1);
         self.give_back(self.permit.num_permits().saturating_sub(keep));
     }
 
-    /// Splits off a permit for `bytes`, or for nearly all bytes if this permit has fewer.
+    /// Splits off a permit for `bytes`. If this permit has too few, the new one gets all its units except
+    /// one.
     pub(crate) fn split(&mut self, bytes: u64) -> Option<Permit> {
         let units = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
         let units = units.min(self.permit.num_permits().saturating_sub(1));
@@ -175,7 +177,7 @@ impl Permit {
     }
 
     fn give_back(&mut self, units: usize) {
-        // The order of these steps ensures that no byte is counted as granted twice.
+        // The count goes down first, so that bytes that another permit takes at once are not counted twice.
         self.books.granted.fetch_sub(units as u32, SeqCst);
         drop(self.permit.split(units));
     }
@@ -201,7 +203,8 @@ impl Drop for Permit {
     }
 }
 
-/// Formats bytes in words, rounded up, so that a user who copies the number into an option gives enough.
+/// Formats a number of bytes with a unit, rounded up, so that a user who copies the number into an option
+/// gives enough memory.
 pub(crate) fn words(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in UNITS {
@@ -218,7 +221,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// A permit for `bytes`; `None` if it would have to wait.
+    /// Takes a permit for `bytes`; `None` if the request would have to wait.
     fn take(budget: &Budget, bytes: u64) -> Option<Permit> {
         futures::FutureExt::now_or_never(budget.acquire(bytes)).flatten()
     }

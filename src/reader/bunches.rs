@@ -4,9 +4,9 @@ use std::task::Poll;
 
 use futures::{Stream, StreamExt, stream};
 
-/// Joins neighbouring items that together cost at most `most` into bunches: the first bunch has one item, the
-/// next ones up to two, four and so on, so that the first items do not wait for many others. An item that
-/// costs more stays alone, and no item waits for one that is not ready.
+/// Joins neighbouring items of a stream into bunches, each of which costs at most `most`. The first bunch has
+/// one item, the next ones up to two, four and so on, so that the first items do not wait for many others. An
+/// item that costs more than `most` is a bunch by itself. A bunch ends early if the next item is not ready.
 pub(super) fn bunches<T>(
     items: impl Stream<Item = T> + Send,
     cost: impl Fn(&T) -> u64,

@@ -1,7 +1,7 @@
-//! The pages of column chunks that hold the wanted rows, if these pages are few.
+//! Chooses the pages of column chunks that hold the wanted rows, if reading only these pages saves enough.
 //!
-//! This applies only to columns without lists, where each page header has the number of rows, so that a wrong
-//! index is noticed. Other columns are read as a whole.
+//! This applies only to columns without lists. In them each page header has the number of rows, so that a
+//! wrong page index is noticed. Other columns are read as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,33 +18,34 @@ use parquet::arrow::arrow_reader::RowSelection;
 use super::cost::Cost;
 use super::pages::StoredPage;
 
-/// Pages are read one by one if that leaves out at least the chunk's bytes divided by this number.
+/// Single pages are read if that saves at least the chunk's bytes divided by this number.
 const LEFT_OUT_DIVISOR: u64 = 4;
 
-/// The pages to read of each column chunk of a row group that a projection reads, in the order of the file's
-/// leaf columns; `None` for all pages. If several row groups are stored, their chunks follow each other.
+/// The pages to read in each column chunk of a row group, in the order of the file's leaf columns; `None` for
+/// all pages. A row group of the catalogue may consist of several stored ones, whose chunks then follow each
+/// other here.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupPages(Arc<[Option<ChunkPages>]>);
 
-/// The [`GroupPages`] of one stored row group.
+/// The part of [`GroupPages`] for one row group as the file stores it.
 #[derive(Clone, Copy)]
 pub(super) struct StoredPages<'a>(&'a [Option<ChunkPages>]);
 
-/// Some of the pages of a column chunk, or none.
+/// The pages to read in a column chunk, which may be none.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkPages {
     /// The byte ranges to fetch: the dictionary, if one is needed, and runs of pages.
     pieces: Box<[Range<u64>]>,
-    /// The range of rows of each page, counted in the row group.
+    /// The range of rows in each page, as indices into the row group.
     rows: Box<[Range<u32>]>,
 }
 
 impl GroupPages {
-    /// The pages that hold `rows`; `None` if all pages are to be read. `locations` gets the ordinal of a
-    /// stored row group in the file and a leaf column, and returns the pages of the leaf if they are known. A
-    /// stored row group that has none of the rows is not read at all. With `in_any_case`, pages are read one
-    /// by one even if that saves little. Rows that were chosen by `locations` need this, because the headers
-    /// of the pages then prove that the locations are right.
+    /// Finds the pages that hold `rows`; `None` if all pages are to be read. `locations` gets the ordinal of
+    /// a stored row group in the file and a leaf column, and returns the pages of the leaf if they are known.
+    /// A stored row group without any of the rows is not read at all. With `in_any_case`, only these pages
+    /// are read even if that saves little. This is needed for rows that `locations` chose, because the
+    /// headers of the pages then prove that the locations are right.
     pub(crate) fn of<'a>(
         catalog: &Catalog,
         projection: &Projection,
@@ -71,7 +72,7 @@ impl GroupPages {
             };
             let first = pages.len();
             pages.extend(chunks(footer, stored.index, projection).map(of));
-            // All leaves of a structure are read in the same way.
+            // If one leaf of a structure needs all pages, all its leaves are read as a whole.
             let mut rest = &mut pages[first..];
             for leaves in leaves.chunk_by(|one, other| root(*one) == root(*other)) {
                 let (of_root, others) = rest.split_at_mut(leaves.len());
@@ -84,7 +85,7 @@ impl GroupPages {
         Ok(pages.iter().any(Option::is_some).then_some(GroupPages(pages.into())))
     }
 
-    /// The cost of reading these pages, and the chunks that are read as a whole.
+    /// The memory that it takes to read these pages, and to read the other chunks as a whole.
     pub(crate) fn cost(
         &self,
         catalog: &Catalog,
@@ -103,7 +104,7 @@ impl GroupPages {
             }
             let mut memory = PageMemory::default();
             for ((_, chunk), pages) in chunks(footer, stored.index, projection).zip(of_stored.0) {
-                // Only the wanted rows of pages are decoded.
+                // In these pages, only the wanted rows are decoded.
                 let (chunk, held) = match pages {
                     Some(pages) => {
                         let share = |rows: u64| chunk.share(pages.bytes(), rows);
@@ -124,8 +125,8 @@ impl GroupPages {
         Ok(Cost { decoding: cost.decoding.saturating_add(copy), ..cost })
     }
 
-    /// The least cost of any rows of a stored row group: that of the columns that are read as a whole, since
-    /// their pages cannot be read one by one. `None` if all columns are read as a whole.
+    /// The least memory that it takes to read any rows of a stored row group: the memory for the columns that
+    /// can only be read as a whole. `None` if there are no other columns.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, stored: StoredGroup) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;
@@ -141,8 +142,8 @@ impl GroupPages {
         any.then(|| Cost { decoding: memory.bytes(), ..cost })
     }
 
-    /// The byte ranges of a row group that are fetched instead of `whole`, the ranges of its chunks, in the
-    /// same order.
+    /// The byte ranges to fetch for a row group, in order. `whole` has the ranges of its chunks, which are
+    /// replaced by the ranges of their pages.
     pub(crate) fn ranges(&self, whole: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let of = |(whole, pages): (Range<u64>, &Option<ChunkPages>)| match pages {
             Some(pages) => pages.pieces.to_vec(),
@@ -151,7 +152,8 @@ impl GroupPages {
         whole.into_iter().zip(self.0.iter()).flat_map(of).collect()
     }
 
-    /// The pages of the `at`-th stored row group, of which `leaves` chunks are read.
+    /// The pages of the stored row group with index `at` among those of this row group. `leaves` is the
+    /// number of chunks that are read in a stored row group.
     pub(super) fn of_stored(&self, at: usize, leaves: usize) -> StoredPages<'_> {
         StoredPages(self.0.get(at * leaves..(at + 1) * leaves).unwrap_or_default())
     }
@@ -168,20 +170,21 @@ impl<'a> StoredPages<'a> {
         self.0.iter().all(Option::is_none)
     }
 
-    /// The ranges that are joined to the first one of their chunk: all ranges of a chunk but the first.
+    /// All ranges except the first one of each chunk. They are appended to the first range of their chunk
+    /// after they were fetched.
     pub(super) fn joined(self) -> impl Iterator<Item = &'a Range<u64>> {
         self.0.iter().flatten().flat_map(|pages| pages.pieces.iter().skip(1))
     }
 
-    /// The pages of the `chunk`-th column chunk.
+    /// The pages to read in the column chunk with index `chunk`; `None` for all pages.
     pub(super) fn chunk(self, chunk: usize) -> Option<&'a ChunkPages> {
         self.0.get(chunk)?.as_ref()
     }
 }
 
 impl ChunkPages {
-    /// The pages that hold `rows`; `None` if there is little to leave out, unless they must be read one by
-    /// one.
+    /// Finds the pages that hold `rows`; `None` if reading only these saves little and `in_any_case` is
+    /// false.
     fn holding(
         locations: &PageLocations,
         chunk: &ColumnChunk<'_>,
@@ -210,7 +213,7 @@ impl ChunkPages {
         (is_worth_it || in_any_case).then_some(ChunkPages { pieces: pieces.into(), rows })
     }
 
-    /// The ranges of the chunk that were fetched.
+    /// The byte ranges to fetch from the chunk.
     pub(super) fn pieces(&self) -> &[Range<u64>] {
         &self.pieces
     }
@@ -225,7 +228,7 @@ impl ChunkPages {
         self.rows.iter().map(|rows| rows.len() as u64).sum()
     }
 
-    /// The rows to decode, counted among the rows of these pages instead of those of the row group.
+    /// Converts a selection of the row group's rows to a selection among the rows of these pages.
     pub(super) fn selection(&self, rows: &RowSelection) -> RowSelection {
         let mut pages = self.rows.iter().peekable();
         let (mut before, mut at) = (0, 0);
@@ -254,10 +257,10 @@ impl ChunkPages {
         RowSelection::from_consecutive_ranges(ranges.into_iter(), self.row_count() as usize)
     }
 
-    /// Compares the headers of pages with the index.
+    /// Compares the number of rows in the headers of pages with the page index.
     ///
     /// # Errors
-    /// `Corrupt` if a page has other rows than the index says.
+    /// `Corrupt` if a page does not have as many rows as the index says.
     pub(super) fn check(&self, pages: &[StoredPage]) -> Result<()> {
         let data = pages.iter().filter(|stored| stored.page.kind != PageKind::Dictionary);
         let values: Vec<u64> = data.map(|stored| u64::from(stored.page.values)).collect();

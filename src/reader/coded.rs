@@ -1,4 +1,4 @@
-//! Columns of texts that are read as codes.
+//! Columns of texts that are read as integer codes, without making the texts.
 
 use std::sync::Arc;
 
@@ -7,23 +7,24 @@ use forebay_store::catalog::{FileColumns, Origin, Projection, Reads};
 
 use crate::column::CodeValues;
 
-/// The codes of the columns of a projection that are read as codes.
+/// For each column of a projection, how its values become codes; `None` for columns that are read as values.
 #[derive(Debug)]
 pub(crate) struct CodedColumns(Vec<Option<Arc<dyn CodeValues>>>);
 
 impl CodedColumns {
-    /// The codes of each column of the projection; `None` if no column has codes.
+    /// Creates the list from one entry for each column of the projection; `None` if no column is read as
+    /// codes.
     pub(crate) fn new(columns: Vec<Option<Arc<dyn CodeValues>>>) -> Option<Self> {
         columns.iter().any(Option::is_some).then_some(CodedColumns(columns))
     }
 
-    /// The codes of a column of the projection.
+    /// How the values of a column of the projection become codes; `None` if they are read as values.
     pub(super) fn of_column(&self, column: usize) -> Option<&dyn CodeValues> {
         self.0.get(column)?.as_deref()
     }
 
-    /// For each column of the file at `roots`, which ascend, its codes; `None` if the column is not read as
-    /// codes, or if the file stores it in another type than the projection has.
+    /// For each of the file's columns at `roots`, which must ascend, how its values become codes. `None` for
+    /// a column that is not read as codes, or that the file stores in another type than the projection has.
     pub(super) fn of_roots(
         &self,
         projection: &Projection,

@@ -1,12 +1,12 @@
-//! The memory that reading a row group takes, or reading a part of one.
+//! The memory that it takes to read a row group, or a part of it.
 
-/// The bytes of memory that reading a row group takes, or reading a piece of one.
+/// The bytes of memory that it takes to read a row group, or a piece of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// The bytes of the column chunks, or of the pages that are read.
     pub(crate) stored: u64,
-    /// The additional bytes while rows are made: for large pages that are decompressed, then for the second
-    /// copy of a column that is brought into the order of a shuffle.
+    /// The additional bytes while rows are made: first for large pages that are decompressed, then for the
+    /// copy of a column whose rows are put in shuffled order.
     pub(crate) decoding: u64,
     /// The largest number of bytes that the rows take in memory.
     pub(crate) held: u64,

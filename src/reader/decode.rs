@@ -1,4 +1,5 @@
-//! Turns the fetched bytes of parts and heads into rows.
+//! Decodes the fetched bytes of parts (runs of rows of a row group) and of heads (first rows of a row group
+//! that belong to samples of an earlier one).
 
 use forebay_arrow::array::RecordBatch;
 use forebay_base::Result;
@@ -10,8 +11,8 @@ use super::rows;
 use crate::samples::{EpochSamples, Head};
 use crate::shard::Part;
 
-/// Decodes the fetched bytes. The rows may take at most `limit` bytes, and `ALONE_BEYOND` more, as a row
-/// group may that is granted alone.
+/// Decodes the fetched bytes of a part (a run of rows of a row group). The rows may take up to
+/// [`ALONE_BEYOND`] bytes more than `limit`, as a row group may that is the only one with memory.
 pub(crate) fn read(
     fetcher: &Fetcher,
     samples: &EpochSamples,
@@ -28,8 +29,8 @@ pub(crate) fn read(
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
-/// Decodes several parts, whose rows follow each other. If one of them cannot be decoded, the error does not
-/// say which.
+/// Decodes several parts, and joins their rows. If one of them cannot be decoded, the error does not say
+/// which.
 pub(crate) fn read_together(
     fetcher: &Fetcher,
     samples: &EpochSamples,
@@ -49,7 +50,7 @@ pub(crate) fn read_together(
     rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
 }
 
-/// The rows of a head, decoded like those of a part by [`read`].
+/// Decodes the fetched bytes of a head like those of a part; see [`read`].
 pub(crate) fn read_head(
     fetcher: &Fetcher,
     samples: &EpochSamples,
@@ -65,13 +66,13 @@ pub(crate) fn read_head(
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
-/// The rows of a part, cut from all selected rows of its row group.
+/// Cuts the rows of a part out of `rows`, which are all selected rows of its row group.
 pub(crate) fn cut(samples: &EpochSamples, rows: &RecordBatch, part: &Part) -> RecordBatch {
     let Part { start, rows: count, .. } = samples.decoded(part);
     rows.slice(start as usize, count as usize)
 }
 
-/// The bytes that a row group may decode to under a budget of `limit`.
+/// The most bytes that the rows of one row group may take if the budget is `limit`.
 pub(super) fn limit_for(limit: u64) -> u64 {
     limit.saturating_add(ALONE_BEYOND)
 }

@@ -1,13 +1,15 @@
-//! Fetches row groups in plan order: from a list of parts to their bytes. This is the last async file.
+//! Fetches row groups in the order of the plan: turns a stream of parts (runs of rows of a row group) into
+//! their bytes. The code that decodes these bytes is not async.
 //!
-//! Permits are taken one after the other; then several row groups are fetched at once and come out in plan
-//! order again (`buffered`, never `buffer_unordered`), so the order never has to be restored. The store
-//! chooses the number of requests at once, from measurements.
+//! Memory permits are taken one after the other. Several row groups are then fetched at once, and come out in
+//! the order of the plan again (`buffered`, never `buffer_unordered`), so nothing has to sort them later. The
+//! store measures how many requests at once are best.
 //!
-//! Small row groups are fetched together in bunches, as long as nothing has to be waited for.
+//! Small row groups are fetched together in bunches, as long as a bunch does not have to wait for its next
+//! row group.
 //!
 //! A footer that has not been read yet is read before the permit is taken, because it determines the size of
-//! the permit. It is read some parts ahead, since each file would otherwise cost another round trip.
+//! the permit. Footers are read some parts ahead, since each file would otherwise cost another round trip.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,22 +36,22 @@ use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::samples::Head;
 use crate::shard::Part;
 
-/// Local row groups that together take less than this number of bytes, as stored and as rows, are fetched and
-/// decoded together: a task, a read and a lock for each would cost more than the work on their few rows.
+/// Local row groups are fetched and decoded together as long as they take less than this number of bytes, as
+/// stored and as rows: a task, a read and a lock for each would cost more than the work on their few rows.
 const BUNCH_BYTES: u64 = 4 << 20;
-/// The same limit for stores over the network, which may be slow: the first row group of a bunch waits for
-/// the last one.
+/// The limit for row groups that are fetched together from a store over the network. It is lower, because the
+/// first row group waits for the last one, and the network may be slow.
 const REMOTE_BUNCH_BYTES: u64 = 128 << 10;
-/// A bunch takes at most the memory for row groups divided by this number.
+/// Row groups that are fetched together take at most the memory for row groups divided by this number.
 const BUNCH_DIVISOR: u64 = 256;
 
-/// The most bytes of local row groups that are read at once; two are read at once even if they are larger. A
-/// disk does not need more memory.
+/// The most bytes of local row groups that are read at once, since a disk is not faster with more. Two row
+/// groups are read at once even if they are larger.
 const LOCAL_BYTES_AT_ONCE: u64 = 64 << 20;
-/// The number of row groups that are examined to find out how large they are.
+/// The number of row groups whose sizes are looked up to estimate how large row groups are.
 const SAMPLED_GROUPS: usize = 16;
 
-/// Everything that fetching row groups needs.
+/// The settings for fetching row groups, and the memory budget that fetching is limited to.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     pub(crate) reads: Reads,
@@ -57,19 +59,19 @@ pub(crate) struct Fetcher {
     /// Whether the rows of a row group that cannot be read are skipped and counted, instead of ending the
     /// epoch.
     pub(crate) lenient: bool,
-    /// The pages to read, for each row group of which only some pages are read.
+    /// For each row group of which only some pages are read, these pages.
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
 }
 
-/// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
+/// The progress of fetching. It tells whether fetching waits for storage or for memory.
 #[derive(Debug)]
 pub(crate) struct Gauge {
-    /// The number of parts that were granted their memory.
+    /// The number of parts (runs of rows of a row group) that have got their memory.
     granted: AtomicU64,
     /// The number of bytes that the next part waits for; 0 while no part waits.
     asked: AtomicU64,
     watch: Watch,
-    /// The rows that are being written to the cache, and hold memory in addition to the epoch.
+    /// The rows that are being written to the cache. They take memory in addition to the rows of the epoch.
     behind: Option<Arc<WriteBehind>>,
 }
 
@@ -79,18 +81,18 @@ impl Gauge {
         Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch, behind: None }
     }
 
-    /// The gauge of an epoch that shares memory with rows that are being written.
+    /// Adds the rows that are being written to a cache, with which the epoch shares its memory.
     pub(crate) fn beside(self, behind: Option<Arc<WriteBehind>>) -> Self {
         Gauge { behind, ..self }
     }
 
-    /// Whether rows are kept in a cache.
+    /// Whether the loader has a cache.
     pub(crate) fn has_cache(&self) -> bool {
         self.behind.is_some()
     }
 
-    /// Whether fetching waits for memory that `budget` does not have, after all `arrived` parts that were
-    /// granted memory have arrived. Rows that are being written then have to release theirs.
+    /// Whether fetching waits for memory that `budget` does not have, although all parts that have got memory
+    /// have `arrived`. If so, rows that are being written to the cache release their memory.
     pub(crate) fn is_stuck(&self, arrived: u64, budget: &Budget) -> bool {
         let asked = self.asked.load(Acquire);
         let is_stuck = asked > 0 && self.granted.load(Acquire) == arrived && !budget.has(asked);
@@ -101,44 +103,47 @@ impl Gauge {
     }
 }
 
-/// A part whose turn to be fetched has come.
+/// A part (a run of rows of a row group) that has got its memory and is fetched next.
 struct Granted {
     part: Part,
-    /// Whether the part's footer could be read.
+    /// The result of reading the footer of the part's file.
     footer: Result<()>,
-    /// The permit; `None` once the budget was closed.
+    /// The memory permit of the part; `None` if the budget was closed.
     permit: Option<Permit>,
     watch: RowGroupWatch,
-    /// The bytes that the permit was asked for.
+    /// The bytes that were requested for the permit.
     cost: u64,
 }
 
-/// The result of fetching one part, and the permit that covers it and the rows that it becomes.
+/// The result of fetching one part, and the memory permit for it, which its rows keep.
 pub(crate) struct Fetched {
     pub(crate) part: Part,
     pub(crate) found: FetchOutcome,
-    /// The heads in which the samples of the part continue.
+    /// The heads of the part: first rows of later row groups that belong to samples of this part.
     pub(crate) heads: Vec<FetchedHead>,
     pub(crate) permit: Permit,
     /// The record of the part in the monitor.
     pub(crate) watch: RowGroupWatch,
 }
 
-/// The result of fetching a head, whose rows are not kept.
+/// The result of fetching a head (first rows of a row group that belong to samples of an earlier one). Its
+/// rows are not written to the cache.
 pub(crate) struct FetchedHead {
     pub(crate) head: Head,
     pub(crate) found: FetchOutcome,
 }
 
-/// The result of fetching a part.
+/// The result of fetching the rows of a part or a head.
 pub(crate) enum FetchOutcome {
-    /// The bytes of the row group's column chunks, and the writer that caches their rows.
+    /// The bytes of the row group's column chunks. The writer, if there is one, puts the decoded rows into
+    /// the cache.
     Bytes(Chunks, Option<CacheWriter>),
-    /// The rows of the row group, and the writer that caches them in another form.
+    /// The rows of the row group from the cache. The writer, if there is one, puts them into the cache in
+    /// another form.
     Rows(Kept, Option<CacheWriter>),
-    /// The rows of the row group, which stay in memory.
+    /// The rows of a row group that stays in memory from epoch to epoch.
     Staying(Staying),
-    /// No rows, and the reason why they are skipped.
+    /// No rows: the row group cannot be read for this reason, and its rows are skipped.
     Lost(Error),
 }
 
@@ -158,18 +163,19 @@ impl FetchOutcome {
 }
 
 impl Fetcher {
-    /// The fetcher with another row cache, or with the same one in another form.
+    /// A copy of the fetcher with another row cache, or with the same row cache in another form.
     pub(crate) fn with_cache(&self, row_cache: Option<RowCache>) -> Self {
         Fetcher { reads: Reads { row_cache, ..self.reads.clone() }, ..self.clone() }
     }
 
-    /// The fetcher with another view of the store.
+    /// A copy of the fetcher with another view of the store.
     pub(crate) fn with_store(&self, store: Store) -> Self {
         Fetcher { reads: Reads { store, ..self.reads.clone() }, ..self.clone() }
     }
 
-    /// Fetches `parts`. Passes them to `begin` as they come, small neighbours together, and the results to
-    /// `pass_on`, in order, until `pass_on` reports that there is no receiver.
+    /// Fetches `parts`. Passes the results to `begin` when they arrive, those of small neighbours together.
+    /// Passes what `begin` returns to `pass_on`, in the order of `parts`, until `pass_on` returns `false`
+    /// because nobody receives it.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl stream::Stream<Item = Part> + Send,
@@ -209,7 +215,7 @@ impl Fetcher {
         }
     }
 
-    /// The number of row groups that are fetched at once.
+    /// The number of row groups, or of bunches of small ones, that are fetched at once.
     pub(crate) fn at_once(&self) -> usize {
         let at_once = self.reads.store.row_groups_at_once();
         if !self.reads.store.is_local() {
@@ -221,17 +227,17 @@ impl Fetcher {
         fitting.max(2).min(at_once)
     }
 
-    /// The number of row groups that are fetched in one bunch; 1 if they are too large for bunches.
+    /// The number of row groups that are fetched together as a bunch; 1 if they are too large for that.
     pub(crate) fn in_a_bunch(&self) -> usize {
         let sampled = (0..self.reads.catalog.groups.len()).take(SAMPLED_GROUPS);
         let largest = sampled.map(|group| self.reads.stored(group)).max().unwrap_or(0);
         usize::try_from(self.bunch_bytes() / largest.max(1)).unwrap_or(1).clamp(1, self.at_once())
     }
 
-    /// The most bytes of a bunch of small row groups.
+    /// The most bytes that the row groups of one bunch take together.
     fn bunch_bytes(&self) -> u64 {
         let most = match (&self.reads.row_cache, self.reads.store.is_local()) {
-            // The cache is asked for each row group separately.
+            // With a cache there are no bunches, because the cache is asked for each row group separately.
             (Some(_), _) => 0,
             (None, true) => BUNCH_BYTES,
             (None, false) => REMOTE_BUNCH_BYTES,
@@ -239,7 +245,7 @@ impl Fetcher {
         most.min(self.budget.bytes() / BUNCH_DIVISOR)
     }
 
-    /// Fetches parts, up to the first one that fails.
+    /// Fetches the parts of a bunch. After a failure, returns the parts before it, and the error.
     async fn fetch_all(&self, mut bunch: Vec<Granted>) -> (Vec<Fetched>, Option<Error>) {
         let mut fetched = Vec::with_capacity(bunch.len());
         let (mut reads, mut heads) = (Vec::new(), Vec::new());
@@ -278,7 +284,7 @@ impl Fetcher {
         (fetched, failure)
     }
 
-    /// The result for a part whose rows stay in memory, so that nothing is fetched.
+    /// The result for a part whose row group stays in memory, so that nothing has to be fetched.
     fn staying(&self, granted: Granted, staying: Staying) -> Result<Fetched> {
         let Granted { part, permit, watch, .. } = granted;
         let permit = permit.ok_or_else(no_budget)?;
@@ -288,8 +294,8 @@ impl Fetcher {
         Ok(Fetched { part, found: FetchOutcome::Staying(staying), heads: Vec::new(), permit, watch })
     }
 
-    /// Reads the column chunks of a part's row group, if its footer could be read and the chunks have not
-    /// been read yet.
+    /// Fetches a part and its heads. `read` and `heads` have the bytes that were read together with other
+    /// parts, if there are such. The rows come from the cache if it has them.
     async fn fetch(
         &self,
         granted: Granted,
@@ -339,7 +345,8 @@ impl Fetcher {
         Ok(Fetched { part, found: found?, heads: heads?, permit, watch })
     }
 
-    /// Fetches a head that has not been read yet, from the cache if its row group is there by now.
+    /// Fetches a head. Its rows come from the cache if the cache has its row group now; `read` has its bytes
+    /// if they were read already.
     async fn fetch_head(&self, head: Head, read: Option<Result<Chunks>>) -> Result<FetchedHead> {
         if let (None, Some(kept)) = (&read, self.kept_head(head).await) {
             return Ok(FetchedHead { head, found: FetchOutcome::Rows(kept, None) });
@@ -355,44 +362,46 @@ impl Fetcher {
         Ok(FetchedHead { head, found })
     }
 
-    /// The rows of a head's row group from the cache, if they take no memory of this process.
+    /// The rows of a head's row group from the cache. `None` if they are not there, or if the cache's files
+    /// cannot be mapped, so that the rows would take memory of this process.
     async fn kept_head(&self, head: Head) -> Option<Kept> {
         let row_cache = self.reads.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let find = move || row_cache.found_beside(&store, &catalog, &projection, head.group as usize);
-        // A failure of the cache is never an error.
+        // If the cache fails, the head is read from the store instead.
         tokio::task::spawn_blocking(find).await.ok().flatten()
     }
 
-    /// Reads the column chunks of a head, without a permit.
+    /// Reads the column chunks of a head, or some of their pages, without taking memory from the budget.
     pub(crate) async fn read_head(&self, head: Head) -> Result<Chunks> {
         self.reads.read_pages(head.group as usize, self.head_pages(head)).await
     }
 
-    /// The pages that are read for a head; `None` for all pages.
+    /// The pages to read for a head; `None` for all pages.
     pub(crate) fn head_pages(&self, head: Head) -> Option<&GroupPages> {
         let all =
             || self.pages.as_ref().filter(|_| self.reads.row_cache.is_none())?.get(&(head.group as usize));
         self.reads.heads.pages(head.group).or_else(all)
     }
 
-    /// Finds out who fetches a part's row group.
+    /// Asks the cache for a part's row group: it is in the cache, or this loader has to fetch it.
     async fn turn(&self, part: &Part) -> Lookup {
         let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.piece_of(part).is_none());
         let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };
         let Reads { store, catalog, projection, .. } = self.reads.clone();
         let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
-        // A failure of the cache is never an error.
+        // If the cache fails, the row group is fetched from the store instead.
         asked.await.unwrap_or(Lookup::Miss(None))
     }
 
-    /// Whether a failure costs only the rows of its row group: a file that no longer exists, or damage. A
-    /// file whose content has changed always costs more.
+    /// Whether an error only causes the rows of one row group to be skipped. That is possible for a file that
+    /// no longer exists and for damaged data, but not for a file whose content has changed.
     pub(crate) fn may_lose(&self, error: &Error) -> bool {
         self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
-    /// The pages that are read for a part; `None` for all pages, which a cache needs.
+    /// The pages to read for a part; `None` for all pages. A cache keeps whole row groups, so it needs all
+    /// pages.
     pub(crate) fn pages_of(&self, part: &Part) -> Option<&GroupPages> {
         let piece = self.reads.pieces.piece_of(part).map(|piece| &piece.pages);
         let found =
@@ -400,9 +409,10 @@ impl Fetcher {
         piece.or_else(found)
     }
 
-    /// The ranges to read for several row groups. Adjacent ranges are joined, since a column chunk of a small
-    /// row group has only some hundred bytes; but not if a column keeps its fetched bytes, which would keep
-    /// those of its neighbours.
+    /// The byte ranges to read for several row groups. Adjacent ranges are joined into one, since a column
+    /// chunk of a small row group may have only some hundred bytes. They are not joined if the rows of a
+    /// column refer to the fetched bytes, because such rows would then keep the bytes of neighbouring columns
+    /// in memory as well.
     fn ranges_of_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Result<Vec<Vec<Range<u64>>>> {
         let (mut leaves, are_kept) =
             (ProjectedLeaves::new(&self.reads.projection), self.reads.projection.keeps_bytes());
@@ -422,7 +432,7 @@ impl Fetcher {
         ranges.collect()
     }
 
-    /// Reads the column chunks, or some of their pages, of several row groups whose footers were read.
+    /// Reads the column chunks, or some of their pages, for several row groups whose footers have been read.
     async fn read_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Vec<Result<Chunks>> {
         if !self.reads.store.is_local() {
             return join_all(wanted.iter().map(|&(group, pages)| self.reads.read_pages(group, pages))).await;
@@ -439,12 +449,12 @@ impl Fetcher {
             let files: Vec<&File> = files.iter().map(|file| &self.reads.catalog.files[*file]).collect();
             self.reads.store.read_local(&files, reads, self.reads.projection.keeps_bytes()).await
         };
-        // If the read fails, nothing is returned, and reading the row groups one by one shows which one is at
-        // fault.
+        // After a failure nothing is returned. The row groups are then read one by one, which shows which of
+        // them is at fault.
         read.await.unwrap_or_default().into_iter().map(Ok).collect()
     }
 
-    /// Reads the column chunks of a part, without a permit.
+    /// Reads the column chunks of a part, or some of their pages, without taking memory from the budget.
     pub(crate) async fn read(&self, part: &Part) -> Result<Chunks> {
         self.reads.read_pages(part.group as usize, self.pages_of(part)).await
     }
@@ -454,7 +464,7 @@ fn no_budget() -> Error {
     Error::new(ErrorKind::Closed, "the memory budget was closed")
 }
 
-/// Records that fetched row groups wait for their place from now on.
+/// Records that these row groups are fetched, and wait for their turn to be decoded.
 fn note_fetched(fetched: &mut [Fetched]) {
     let (mut row_groups, mut bytes) = (0, 0);
     for Fetched { found, heads, .. } in &*fetched {
@@ -468,7 +478,7 @@ fn note_fetched(fetched: &mut [Fetched]) {
     RowGroupWatch::all_go_on(fetched.iter_mut().map(|fetched| &mut fetched.watch), Phase::Fetched);
 }
 
-/// The given ranges, with adjacent ones joined.
+/// Joins adjacent ranges into one.
 fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(1);
     for range in ranges {
@@ -480,11 +490,13 @@ fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     joined
 }
 
-/// Row groups that are fetched in a task of their own while those before them wait to be decoded. A future
-/// that is not polled makes no progress, and would look like a slow store. Dropping this value ends the task.
+/// A bunch of row groups that is fetched in a separate task, while earlier ones wait to be decoded. Without
+/// the task, a future that nobody polls would make no progress and look like a slow store. Dropping this
+/// value ends the task.
 struct UnderWay<T>(JoinHandle<Outcome<T>>);
 
-/// The outcome of a bunch: the result of the parts before the first failure, and the failure.
+/// The outcome of a bunch: the result for the parts before the first failure, and the failure, if there are
+/// any.
 type Outcome<T> = (Option<T>, Option<Error>);
 
 impl<T: Send + 'static> UnderWay<T> {

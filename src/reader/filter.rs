@@ -1,7 +1,7 @@
 //! Filters over columns: the lists of terms that pyarrow, Petastorm and Hugging Face use, or expressions.
 //!
-//! A filter is used twice: on a row group's statistics, to leave out row groups that cannot match, and on
-//! rows. The two must agree, so statistics decide only where no value, null or NaN could contradict them.
+//! A filter is used twice: on the statistics of a row group, to leave out row groups that cannot match, and
+//! on rows. Both must agree, so statistics decide only if no value, null or NaN could contradict them.
 //!
 //! | file | subject |
 //! |---|---|
@@ -58,9 +58,9 @@ pub(crate) use verdicts::Verdicts;
 /// A filter of the rows to read: those for which all terms of at least one of several lists hold, or for
 /// which an [expression](crate::filter::Expr) is true.
 ///
-/// A comparison with null never holds, not even `!=` and `not in`; one with NaN holds for `!=` and `not in`
-/// alone. pyarrow does the same, except that `not in` holds for null there. Narrow floats are compared as
-/// 64-bit ones, so no stored 32-bit float equals 0.1.
+/// A comparison with null is never true, not even for `!=` and `not in`. A comparison with NaN is true only
+/// for `!=` and `not in`. pyarrow does the same, except that its `not in` is true for null. 16-bit and 32-bit
+/// floats are compared as 64-bit floats, so no stored 32-bit float equals 0.1.
 ///
 /// ```
 /// use forebay::Filter;
@@ -77,7 +77,7 @@ pub(crate) use verdicts::Verdicts;
 #[serde(transparent)]
 pub struct Filter(FilterForm);
 
-/// The serialized form of a filter, which is a part of the identity of an order.
+/// The serialized form of a filter. Saved positions contain it, or a hash of it, to recognise the filter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FilterForm {
@@ -85,7 +85,7 @@ enum FilterForm {
     Expr(Expr),
 }
 
-/// The rows of a row group that the statistics of its pages do not rule out.
+/// The rows of a row group that the statistics of its pages do not rule out, in two sets.
 pub(crate) struct PrunedRows {
     /// Rows that are known to match.
     pub(crate) all: RowSet,
@@ -94,7 +94,7 @@ pub(crate) struct PrunedRows {
 }
 
 impl PrunedRows {
-    /// The same finding for all of `rows` rows.
+    /// Gives all `rows` rows of a row group the same result.
     pub(crate) fn alike(matches: RowGroupMatch, rows: u32) -> Self {
         let (all, none) = (RowSet::all(rows), RowSet::none(rows));
         match matches {
@@ -106,12 +106,12 @@ impl PrunedRows {
 }
 
 impl Filter {
-    /// A filter for rows for which all of the terms hold.
+    /// Creates a filter for rows for which all of the terms are true.
     pub fn all_of(terms: impl IntoIterator<Item = Term>) -> Self {
         Filter::any_of([terms.into_iter().collect()])
     }
 
-    /// A filter for rows for which all terms of at least one list hold.
+    /// Creates a filter for rows for which all terms of at least one list are true.
     pub fn any_of(lists: impl IntoIterator<Item = Vec<Term>>) -> Self {
         Filter(FilterForm::AnyOf(lists.into_iter().collect()))
     }
@@ -132,7 +132,8 @@ impl Filter {
         names
     }
 
-    /// A string that is the same for equal filters: a part of the identity of an order.
+    /// A string that is the same for equal filters. Saved positions contain it, or a hash of it, to recognise
+    /// the filter.
     pub fn canonical(&self) -> String {
         // Values are finite and keys are strings, so this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
@@ -147,7 +148,7 @@ impl Filter {
     }
 
     /// Checks that the filter makes sense for a data set. Fails with `UnknownColumn`, or with `Invalid` for
-    /// an empty list of terms, a value that does not fit the column's type or the operator, NaN and infinity.
+    /// an empty list of terms, a value that does not fit the column's type or the operator, NaN or infinity.
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         match &self.0 {
             FilterForm::AnyOf(lists) => check::lists(lists, catalog),
@@ -155,9 +156,9 @@ impl Filter {
         }
     }
 
-    /// Whether all, some or no rows of a row group match, as far as the constant columns of its file and the
-    /// statistics in `footer` tell. `group` is an index into [`Catalog::groups`], `footer` must be the whole
-    /// footer, and the filter must be valid for the catalogue.
+    /// Says whether all, some or no rows of a row group match, as far as the constant columns of its file and
+    /// the statistics in `footer` show. `group` is an index into [`Catalog::groups`], `footer` must be the
+    /// whole footer, and the filter must be valid for the catalogue.
     pub fn prune(&self, catalog: &Catalog, group: usize, footer: Option<&ParquetMetaData>) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
@@ -167,7 +168,8 @@ impl Filter {
         joined.unwrap_or(RowGroupMatch::Some)
     }
 
-    /// Whether rows of a stored row group match; see [`prune`](Self::prune).
+    /// Like [`prune`](Self::prune), for one row group as the file stores it. (A row group of the catalogue
+    /// may join several.)
     pub(crate) fn prune_stored(
         &self,
         catalog: &Catalog,
@@ -178,8 +180,8 @@ impl Filter {
         self.decide(SeenGroup { catalog, group, stored, footer, index: None, row: None })
     }
 
-    /// The rows of a stored row group that match and those that may, as far as statistics and `index` show;
-    /// `None` if they decide nothing. See [`prune`](Self::prune).
+    /// The rows of a stored row group that match, and those that may match, as far as statistics and `index`
+    /// show; `None` if they show nothing. See [`prune`](Self::prune).
     pub(crate) fn prune_rows(
         &self,
         catalog: &Catalog,
@@ -205,7 +207,8 @@ impl Filter {
         Some(PrunedRows { all: of(RowGroupMatch::All), some: of(RowGroupMatch::Some) })
     }
 
-    /// The parts of indexes that may decide rows of a row group of a file, according to its whole footer.
+    /// The parts of a row group's page indexes and Bloom filters that may show whether its rows match.
+    /// `footer` is the whole footer of its file.
     pub(crate) fn index_parts(
         &self,
         catalog: &Catalog,
@@ -220,7 +223,8 @@ impl Filter {
         self.outcomes(&prune::Seen { constants, stored: Some(stored), listed: None }).rows()
     }
 
-    /// The columns of a projection that may be read as the results of this filter's comparisons.
+    /// The columns of texts that can be read as the results of this filter's comparisons, instead of as
+    /// texts.
     pub(crate) fn verdicts(&self, projection: &Projection) -> Verdicts {
         let mut uses = verdicts::Uses::default();
         match &self.0 {
@@ -238,7 +242,7 @@ impl Filter {
         }
     }
 
-    /// The columns that are compared with values by equality or inequality.
+    /// The columns that are tested with `=`, `!=`, `in` or `not in`.
     fn equalities(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.terms(&mut |term| {
@@ -249,7 +253,8 @@ impl Filter {
         names
     }
 
-    /// Whether rows of a file may match, according to what is known without its footer.
+    /// Whether rows of a file may match, as far as its constant columns and the statistics in the list of its
+    /// table show. Its footer is not needed.
     pub(crate) fn keeps(&self, Listed { constants, statistics }: &Listed<'_>) -> bool {
         self.outcomes(&prune::Seen { constants, stored: None, listed: *statistics }).yes
     }
@@ -266,7 +271,7 @@ impl Filter {
     }
 
     /// Says for each row of a batch, which must have the filter's columns, whether it matches. The rows have
-    /// no place, so they count as the rows of one nameless file, from its first.
+    /// no file here; they count as the first rows of a file without a name.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
         self.matching(&Rows { batch, file: "", first: 0, live: None, verdicts: None })
     }
@@ -288,7 +293,8 @@ impl Filter {
         Ok(any)
     }
 
-    /// The rows of a batch that match, for [`read_part`](super::rows::read_part), and their number.
+    /// The rows of a batch that match, as a selection for [`read_part`](super::rows::read_part), and their
+    /// number.
     pub fn select(&self, batch: &RecordBatch) -> Result<(RowSelection, u64)> {
         let matching = self.evaluate(batch)?;
         let rows = matching.set_slices().map(|(from, to)| from..to);

@@ -1,5 +1,5 @@
-//! Heads: the first rows of row groups in which samples of an earlier row group continue; they are read
-//! together with that row group.
+//! Heads: the first rows of a row group, if samples that begin in an earlier row group need them too. They
+//! are read together with the earlier row group.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use super::chunk_pages::GroupPages;
 use super::cost::Cost;
 use crate::samples::{Head, SampleIndex};
 
-/// The heads of a data set, by the row group with which they are read.
+/// The heads of a data set, by the earlier row groups with which they are read.
 #[derive(Default)]
 pub(crate) struct Heads {
     of: HashMap<u32, Box<[(Head, Cost)]>>,
-    /// The pages that hold the heads, by row group; a row group of which all pages are read is not among
-    /// them.
+    /// The pages to read for heads, by the row groups that have these pages. A row group that is not in the
+    /// map is read as a whole.
     pages: HashMap<usize, GroupPages>,
 }
 
 impl Heads {
-    /// For each row group, its selected rows that are in a head of any row group.
+    /// For each row group, those of its selected rows that are a head for an earlier row group.
     pub(crate) fn wanted(samples: &SampleIndex) -> Vec<RowSet> {
         let groups = samples.most().len();
         let mut most = vec![0; groups];
@@ -36,8 +36,8 @@ impl Heads {
         most.into_iter().enumerate().map(of_group).collect()
     }
 
-    /// The heads of all row groups. `pages` has the pages of those [`wanted`](Self::wanted) rows that are
-    /// read page by page.
+    /// Finds the heads of all row groups. `pages` has the pages with [`wanted`](Self::wanted) rows, for row
+    /// groups that need not be read as a whole.
     pub(crate) fn new(
         samples: &SampleIndex,
         catalog: &Catalog,
@@ -66,28 +66,28 @@ impl Heads {
         Ok(Heads { of, pages })
     }
 
-    /// Whether no samples run on into other row groups.
+    /// Whether no sample continues in another row group.
     pub(crate) fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 
-    /// The heads that are read with a row group.
+    /// The heads that are read together with a row group.
     pub(crate) fn of_group(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
     }
 
-    /// The cost of the heads that are read with a row group.
+    /// The memory that it takes to read the heads that are read together with a row group.
     pub(crate) fn cost(&self, group: u32) -> Cost {
         let costs = self.of.get(&group).into_iter().flatten().map(|(_, cost)| *cost);
         costs.fold(Cost::default(), Cost::with)
     }
 
-    /// The pages that hold the heads in a row group; `None` for all of its pages.
+    /// The pages to read for the head that `group` has; `None` for all of its pages.
     pub(crate) fn pages(&self, group: u32) -> Option<&GroupPages> {
         self.pages.get(&(group as usize))
     }
 
-    /// The memory that the heads take, in bytes.
+    /// The memory that this list of heads takes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let entry = size_of::<(u32, Box<[(Head, Cost)]>)>() + size_of::<(Head, Cost)>();
         (self.of.len() * entry) as u64

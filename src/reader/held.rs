@@ -1,10 +1,10 @@
-//! Makes fetched bytes readable for the Parquet crate: a part of a file, at its offset in the file.
+//! Lets the Parquet crate read a part of a file from memory.
 
 use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// A part of a file in memory, at its offset in the file.
+/// A part of a file in memory, which begins at the offset `start` of the file.
 pub(crate) struct Held {
     pub(crate) start: u64,
     pub(crate) bytes: Bytes,

@@ -198,8 +198,8 @@ impl Chunk<'_> {
         let compression = self.about.compression();
         let uncompressed = u64::from(page.uncompressed);
         if uncompressed > limit && compression != Compression::UNCOMPRESSED {
-            // A page that is larger than the footer says of all pages together is damaged, and no memory
-            // would be enough.
+            // A page that exceeds the footer's size of all pages together is damaged, so no larger limit
+            // would help.
             return Err(match uncompressed > self.most_uncompressed() {
                 true => self.other_bytes(uncompressed),
                 false => too_large(uncompressed, limit),
@@ -228,8 +228,8 @@ impl Chunk<'_> {
     }
 
     /// Whether a page's values are compressed. A page of version 2 may say that they are not although the
-    /// column has a codec. That is wrong if its stored bytes are fewer than its uncompressed ones, or if its
-    /// writer always wrote so.
+    /// column has a codec. That is wrong if its stored bytes are not as many as its uncompressed ones, or if
+    /// its writer flagged all pages so.
     fn is_compressed(&self, at: usize, page: &Page, sum: &mut Sum) -> Result<bool> {
         if self.about.compression() == Compression::UNCOMPRESSED {
             return Ok(false);

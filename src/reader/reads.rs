@@ -174,8 +174,8 @@ impl Reads {
         self.dealt(piece.cost, piece.rows.into())
     }
 
-    /// The cost, plus that of bringing `rows` rows into the order of a shuffle, when pages are no longer
-    /// needed.
+    /// The cost with the copy that brings `rows` rows into the order of a shuffle. The copy is made when
+    /// pages are no longer needed, so the larger of the two counts.
     fn dealt(&self, cost: Cost, rows: u64) -> Cost {
         let copy = rows.saturating_mul(self.dealt_bits).div_ceil(u8::BITS.into());
         Cost { decoding: cost.decoding.max(copy), ..cost }
@@ -218,15 +218,15 @@ impl Reads {
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
     }
 
-    /// For columns whose pages cannot be read one by one, the least number of bytes that each piece of a row
-    /// group takes; `None` if all columns are such, so that the row group cannot be cut.
+    /// The least number of bytes that each piece of a row group takes for columns whose pages cannot be read
+    /// one by one; `None` if all columns are of this kind, so that the row group cannot be cut.
     pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
         let Reads { catalog, projection, .. } = self;
         let at = &catalog.groups[group];
         // Before the footer has been read, nothing is known.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
         let of_stored = |stored| GroupPages::least_cost(footer, projection, stored).map(Cost::total);
-        // If the row group joins several stored ones, a piece may have the rows of only one of them.
+        // All rows of a piece may be from one of the joined row groups, so the costliest of them counts.
         catalog.stored(at).map(of_stored).max().flatten()
     }
 

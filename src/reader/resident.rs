@@ -32,7 +32,8 @@ pub(crate) struct Resident {
     samples: Option<ResidentSamples>,
     /// The index of the part's first row among the rows in memory, which several small parts share.
     base: u32,
-    /// The row at each place of the part's deal; `None` if row and place are the same.
+    /// The part's deal, which is the order in which an epoch takes its rows: the row at each place; `None` if
+    /// row and place are the same.
     deal: Option<Box<[u32]>>,
     /// Whether narrow columns are in the order of the deal.
     is_dealt: bool,
@@ -177,7 +178,7 @@ impl Resident {
         self.samples.is_some()
     }
 
-    /// The same rows without the deal: all columns are in its order, and the original rows are not needed.
+    /// The same rows without the deal, if it is applied already: no column needs the stored order any more.
     pub(crate) fn without_deal(self) -> Self {
         let deal = self.deal.filter(|_| !self.is_dealt);
         Resident { deal, ..self }
@@ -188,19 +189,19 @@ impl Resident {
         self.deal.as_ref().map_or(place, |deal| deal[place as usize])
     }
 
-    /// The index in memory of the row at a place of the deal.
+    /// The index, among the rows in memory, of the row at a place of the deal.
     pub(crate) fn row_at(&self, place: u32) -> u32 {
         self.base + self.row_of_part(place)
     }
 
-    /// The index in memory of the part's first row, and the row at each place of the deal, if row and place
-    /// differ: together they give [`row_at`](Self::row_at) for many places.
+    /// Gives [`row_at`](Self::row_at) for many places: the index of the part's first row among the rows in
+    /// memory, and the row at each place of the deal, if row and place differ.
     pub(crate) fn rows_at(&self) -> (u32, Option<&[u32]>) {
         (self.base, self.deal.as_deref())
     }
 
-    /// The index in narrow columns of the part's first row, and the row at each place, if row and place
-    /// differ: together they give [`dealt_row_at`](Self::dealt_row_at) for many places.
+    /// Gives [`dealt_row_at`](Self::dealt_row_at) for many places: the index of the part's first row in
+    /// narrow columns, and the row at each place of the deal, if row and place differ there.
     pub(crate) fn dealt_rows_at(&self) -> (u32, Option<&[u32]>) {
         if self.is_dealt { (self.base, None) } else { self.rows_at() }
     }

@@ -83,7 +83,8 @@ impl RowMemory {
         })
     }
 
-    /// The bytes that rows of `most` bytes take of a budget: few rows are copied once, to lie together.
+    /// The bytes of a budget that are set aside for rows of `most` bytes: twice as many if the rows are few,
+    /// because these are copied once, to lie together.
     pub(crate) fn room_of(most: u64) -> u64 {
         if most <= LITTLE_BYTES { 2 * most } else { most }
     }
@@ -150,8 +151,8 @@ impl RowMemory {
     }
 
     /// Copies the rows of row groups into one place once all are here: a batch then gathers from one place
-    /// instead of many. Rows whose files have other constants lie in another place, because a batch takes the
-    /// values of such columns once for each place.
+    /// instead of many. Rows of files with different constants lie in different places, because a batch takes
+    /// the value of a constant column once for each place.
     fn lay_together(&self, state: &mut MemoryState) {
         let read = self.counts.iter().enumerate().filter(|(_, rows)| **rows > 0).map(|(group, _)| group);
         let mut alike: HashMap<_, Vec<usize>> = HashMap::new();

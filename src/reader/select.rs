@@ -2,9 +2,9 @@
 //!
 //! The selection is known before the first epoch begins, because the number of selected rows determines the
 //! plan: with it `len()` is exact and all ranks have the same number of steps, whatever the filter. Row
-//! groups and pages that statistics decide are not read. For the others, the filter's columns are read once,
-//! and the result is kept on disk. Statistics are not kept: if the constants of a file do not decide, its
-//! footer is read again for its statistics.
+//! groups and pages are not read if statistics show that all of their rows match, or none. For the others,
+//! the filter's columns are read once, and the result is kept on disk. Statistics are not kept: unless the
+//! constants of a file show the same, its footer is read again for its statistics.
 
 mod lengths;
 mod pages;
@@ -66,7 +66,7 @@ impl Scanner {
         Scanner { reads: reads.clone(), budget: Budget::new(limit), limit, least }
     }
 
-    /// The scanner, which reads the columns `names` instead.
+    /// A scanner like this one that reads the columns `names` instead.
     pub(crate) fn of_columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Self> {
         let projection = Arc::new(self.catalog().project(names)?);
         Ok(Scanner { reads: self.reads.of_columns(projection), ..self.clone() })
@@ -172,14 +172,14 @@ async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 's
     tokio::task::spawn_blocking(work).await.ok()?
 }
 
-/// The knowledge about a row group's rows before they are read.
+/// The decision about a row group's rows before they are read.
 enum Decided {
     None,
     All,
-    /// Nothing is decided.
+    /// The rows have to be read.
     Open,
-    /// Some of its rows are decided. The second field has the pages that hold the other rows, or `None` for
-    /// all pages.
+    /// Some of its rows are known to match, or not to match. The second field has the pages that hold the
+    /// other rows, or `None` for all pages.
     Rows(PrunedRows, Option<GroupPages>),
 }
 
@@ -193,8 +193,8 @@ impl From<RowGroupMatch> for Decided {
     }
 }
 
-/// Decides row groups without reading their rows, where that is possible: by the constants of their files,
-/// then by their statistics, then by the indexes of their pages.
+/// Finds out which rows match without reading them, where that is possible: from the constants of files,
+/// then from the statistics of row groups, then from the indexes of their pages.
 async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let groups = 0..catalog.groups.len();
@@ -219,7 +219,7 @@ async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
     Ok(decided)
 }
 
-/// Decides the row groups of a file.
+/// Finds out which rows of a file match, from its footer and the indexes of its pages.
 async fn prune_file(
     filter: &Filter,
     scanner: &Scanner,
@@ -242,7 +242,7 @@ async fn prune_file(
         }
     }
     let mut decided = Vec::new();
-    // The stored row groups examined so far, all of the row group whose turn it is.
+    // The stored row groups of the present row group that were examined so far.
     let mut of_group: Vec<(StoredGroup, PrunedRows, GroupIndex)> = Vec::new();
     // As many indexes as take little memory are read at once.
     let mut rest = &stored[..];
@@ -280,16 +280,16 @@ async fn prune_file(
     Ok(decided)
 }
 
-/// A stored row group of a row group, and what its statistics decide.
+/// A stored row group of a row group, and whether its rows match according to its statistics.
 struct Examined {
     group: usize,
     stored: StoredGroup,
     matches: RowGroupMatch,
-    /// The parts of indexes that may decide more rows of the stored row group.
+    /// The parts of the stored row group's indexes that may show for more rows whether they match.
     parts: Vec<IndexPart>,
 }
 
-/// The knowledge about a row group, from that about its stored row groups.
+/// Combines the decisions about the stored row groups of a row group into one decision.
 fn joined(
     scanner: &Scanner,
     group: &Group,
@@ -328,7 +328,7 @@ fn joined(
     Ok(Decided::Rows(rows, pages))
 }
 
-/// Decides the `live` rows of one row group by their values.
+/// Reads the filter's columns of the `live` rows of one row group, and returns the rows that match.
 async fn scan(
     (filter, verdicts): (&Filter, &Verdicts),
     scanner: &Scanner,
@@ -339,7 +339,7 @@ async fn scan(
     let catalog = &scanner.reads.catalog;
     let (_permit, batch);
     if scanner.reads.projection.columns().is_empty() {
-        // Only the places of rows decide.
+        // The filter depends only on the places of rows.
         batch = without_columns(live.count())?;
     } else {
         (_permit, batch) = columns_of(scanner, group, &live, pages, verdicts.coded()).await?;

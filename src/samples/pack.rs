@@ -1,8 +1,8 @@
 //! Packs of tokens: lists of numbers, one after the other, in rows of one length.
 //!
-//! The lengths of the lists are read once, and from them follows which lists go into which pack. Whole lists
-//! are packed row group by row group; split lists may continue through consecutive row groups. A pack belongs
-//! to the row group in which it begins.
+//! The lengths of the lists are read once, and decide which lists go into which pack. Whole lists are packed
+//! row group by row group; split lists may continue through consecutive row groups. A pack belongs to the row
+//! group in which it begins.
 //!
 //! ```text
 //! lists       aaaaa bb cccc d        rows of 4
@@ -351,7 +351,7 @@ impl Pack {
         long.map(|length| length / self.length).sum()
     }
 
-    /// Packs the whole lists of a row group.
+    /// Packs the lists of a row group by best fit.
     fn best_fit_of(&self, lengths: Vec<u32>) -> PackedGroup {
         let rests = self.rests(&lengths);
         let mut by_length: Vec<u32> =
@@ -361,7 +361,8 @@ impl Pack {
         self.whole(lengths, &rests, packs)
     }
 
-    /// The packs of whole lists, whose [rests](Self::rests) are packed in these rows.
+    /// The packs of a row group, made from `packs`, which lists the rows whose [rests](Self::rests) share a
+    /// pack. Packs that a long list fills alone are added.
     pub(super) fn whole(&self, lengths: Vec<u32>, rests: &[u32], packs: Vec<Vec<u32>>) -> PackedGroup {
         let skipped = |row: u32| match self.split_long {
             true => lengths[row as usize] - rests[row as usize],
@@ -467,7 +468,7 @@ enum PackBorders {
     /// many values of that row's list are in earlier packs. The rows of the last pack end before `end`, which
     /// counts on through later row groups.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
-    /// Lists that are not cut, but for those that are longer than a pack. `rows` has the rows of all packs,
+    /// Lists that are not cut, except those that are longer than a pack. `rows` has the rows of all packs,
     /// pack by pack, and `ends` has the end of each pack as an index into `rows`. `skipped` has, for each of
     /// `rows`, how many values of its list are in earlier packs; it is empty if no list is cut.
     Whole { rows: Box<[u32]>, ends: Box<[u32]>, skipped: Box<[u32]> },
@@ -487,7 +488,7 @@ impl PackedGroup {
         }
     }
 
-    /// The most rows of a pack, counted with the empty lists between others.
+    /// The most rows of a pack, including empty lists between others.
     fn largest(&self) -> u32 {
         match &self.form {
             PackBorders::Split { begins, end } => {

@@ -4,13 +4,13 @@
 //! the members of samples, and not their number:
 //!
 //! - Lists that are split are put into random order. In any order they fill as many packs.
-//! - Whole lists are packed as they always are, but the longest first only roughly: each length is raised at
-//!   random by up to a part of itself. If more packs are then needed than in order of length, smaller parts
-//!   are tried. Without a raise, lists of one length change places, and the number of packs is the same. If
-//!   fewer packs are needed, lists are taken out of those with the most lists.
+//! - Whole lists are packed as usual, but only roughly longest first: for sorting, each length is raised at
+//!   random by up to a fraction of itself. If this gives more packs than the exact order, smaller fractions
+//!   are tried. The last try raises nothing: only lists of equal length trade places, and the number of packs
+//!   is the same. If a try gives fewer packs, the missing ones get lists from the packs with the most lists.
 //! - Rows are sorted into buckets by lengths that are raised in the same way, and buckets are cut at fixed
-//!   places. A raised length exceeds the true length that is sorted to the same place by at most the part,
-//!   and as much room is left free in each bucket when the places are chosen.
+//!   places. The row at a place may be longer than the row that the exact order has there, by at most the
+//!   fraction, so that much room is left free in each bucket when the places are chosen.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use super::pack::{Pack, PackedGroup, Packs, placed};
 use super::{EpochKinds, SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The largest parts of a whole list's length by which it is raised, as negative powers of two: those that
-/// are tried in turn. With 1,000 lists of lognormal length and packs of 2,048, the third one needs no more
-/// packs.
+/// The largest fractions by which the length of a whole list is raised, as negative powers of two, in the
+/// order in which they are tried. With 1,000 lists of lognormal length and packs of 2,048, the third one
+/// needs no more packs.
 const PARTS_OF_LISTS: [u32; 6] = [2, 3, 4, 5, 6, 7];
 
-/// The largest part by which the length of a row in a bucket is raised, as a negative power of two. With a
-/// larger part there is more padding.
+/// The largest fraction by which the length of a row in a bucket is raised, as a negative power of two. A
+/// larger fraction causes more padding.
 const PART_OF_ROWS: u32 = 3;
 
 /// The number of bits of a random number that raises a length.
@@ -145,7 +145,7 @@ impl SampleKind for ReshuffledEpoch {
     }
 
     fn bytes(&self) -> u64 {
-        // The lengths are counted with all epochs, and the lists of a row group while it is read.
+        // `Reshuffled` counts the lengths, and the lists of a row group count while it is read.
         0
     }
 }

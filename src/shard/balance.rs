@@ -3,7 +3,7 @@
 //! Every lane deals its rows by one sequence of targets between 0 and 1: the row at a place of a lane is the
 //! one whose cost has that place's target as its quantile, among the rows of the [slot](super::slots). So at
 //! each place all lanes deal rows that cost about the same, and so do all ranks, however many there are. The
-//! rows of a slot stay those of the slot: no rank reads more row groups than without.
+//! rows of a slot stay in the slot, so no rank reads more row groups than without balancing.
 //!
 //! The targets are a van der Corput sequence (van der Corput, "Verteilungsfunktionen", 1935), scrambled anew
 //! in each epoch (Owen, "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995) by a hash (Laine and

@@ -34,7 +34,7 @@ pub(super) struct Calendar {
     first: Ring<u32>,
     /// The place and the successor of each waiting part.
     waiting: Ring<Waiting>,
-    /// The waiting parts that gave a row in the tick that was dealt last, in no order.
+    /// The waiting parts that gave a row in the tick that was dealt last, in no particular order.
     due: Vec<Due>,
 }
 

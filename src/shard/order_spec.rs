@@ -27,7 +27,7 @@ pub struct OrderSpec {
     pub(crate) skipped: Arc<[SkippedRows]>,
     /// The rows that the data set gives to each step, if it is a source of a mix.
     pub(super) portion: Option<Portion>,
-    /// The ranks of the rows by cost, if batches shall cost about the same.
+    /// The ranks of the rows by cost, if batches are to cost about the same.
     pub(super) costs: Option<Arc<CostRanks>>,
 }
 

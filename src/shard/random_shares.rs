@@ -85,7 +85,7 @@ impl StepShares {
             StepShares::Exact(shares) => return shares.last_before(limits, all),
             StepShares::Random(random) => random,
         };
-        // The step is in the block in which a limit is exceeded.
+        // This is the first block at whose end the limits count as exceeded, so the step is in it.
         let block = random.blocks.last_before(limits, all)?;
         let mut shares = RandomShares::clone(random).at(block.saturating_mul(BLOCK));
         loop {

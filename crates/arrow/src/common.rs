@@ -1,8 +1,8 @@
 //! Finds one type for the values of one column that has several types in the files of a data set.
 //!
-//! Types may differ in form only: lists with offsets of 32 or 64 bits, or of one length; the names of UTC;
-//! the number of digits that a decimal may have; the order of a structure's fields. A type with another unit,
-//! scale or width is a wider type, which is used only on request.
+//! The types may always differ in form: in the width of list offsets (32 or 64 bits) or a fixed list length,
+//! in the name of the time zone UTC, in the precision of decimals, or in the order of a structure's fields.
+//! They may differ in unit, scale or width only if the caller allows a wider type.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ const DIGITS: [u8; 4] = [9, 18, 38, 76];
 const UNITS: [TimeUnit; 4] =
     [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-/// The type that holds the values of all `types`; `None` if there is no such type. Without `widens`, the
-/// types may differ only in form. The order of the types does not matter, except for the names and metadata
-/// of nested fields.
+/// Finds the type that holds the values of all `types`; returns `None` if there is none. Without `widens`,
+/// the types may differ only in form, as the module defines it. The order of `types` matters only for the
+/// names and metadata of nested fields.
 pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
     let (first, others) = types.split_first()?;
     if others.iter().all(|other| other == first) {
@@ -54,7 +54,8 @@ pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
         .or_else(|| if widens { widest(types) } else { None })
 }
 
-/// The field of the common type, with the name of the first field.
+/// Merges fields into one with the common type of all; its name and metadata are those of the first field. It
+/// is nullable if one of the fields is.
 fn common_field(fields: &[&FieldRef], widens: bool) -> Option<FieldRef> {
     let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
     let is_nullable = fields.iter().any(|field| field.is_nullable());
@@ -81,8 +82,8 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
         None => Some(DataType::LargeList(item)),
         Some(length) if have_one => Some(DataType::FixedSizeList(item, length)),
         Some(_) if widens => Some(DataType::LargeList(item)),
-        // Files whose lists have no fixed length must have lists of this length too, which is checked on
-        // reading.
+        // Other files have lists of variable length. Each of those lists must have this length too, which is
+        // checked when it is read.
         Some(length) if first.into_iter().chain(lengths.flatten()).all(|other| other == length) => {
             Some(DataType::FixedSizeList(item, length))
         }

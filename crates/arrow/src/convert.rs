@@ -1,4 +1,4 @@
-//! Converts arrays to a [common](super::common) type. Every value stays what it is, or is refused.
+//! Converts arrays to a [common](super::common) type. A value that the type cannot hold exactly is an error.
 
 use std::sync::Arc;
 
@@ -47,8 +47,7 @@ pub fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
-/// Converts an array to a type that differs only in its nested fields: in their names, their nullability or
-/// their own types.
+/// Converts an array to a type of the same kind whose nested fields differ in name, nullability or type.
 fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let fields: Vec<&DataType> = match to {
         DataType::List(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {
@@ -65,7 +64,7 @@ fn inside(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     Ok(make_array(data.into_builder().data_type(to.clone()).child_data(children).build()?))
 }
 
-/// The row whose list or map contains an item.
+/// Finds the row whose list or map contains the item at index `item`.
 fn row_of(array: &ArrayRef, item: usize) -> usize {
     let of_32 = |offsets: &[i32]| last_before(offsets, item);
     match array.data_type() {
@@ -76,7 +75,7 @@ fn row_of(array: &ArrayRef, item: usize) -> usize {
     }
 }
 
-/// The index of the last list that begins at an item or before it.
+/// Finds the last list whose first item has the index `item` or a smaller one.
 fn last_before<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
     offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
 }
@@ -100,7 +99,7 @@ fn structure(array: &ArrayRef, fields: &Fields) -> Result<ArrayRef, Trouble> {
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?))
 }
 
-/// Converts lists of any length to lists with offsets of 64 bits, or to lists of one fixed length.
+/// Converts lists of variable length to lists with 64-bit offsets or to lists of a fixed length.
 fn list<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let list = array.as_list::<O>();
     let offsets = list.value_offsets();
@@ -142,7 +141,7 @@ fn list<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef,
     }
 }
 
-/// Converts lists of one length to lists of any length. Null lists get no items.
+/// Converts lists of a fixed length to lists of variable length. Lists that are null become empty.
 fn unfixed(array: &ArrayRef, length: usize, item: &FieldRef) -> Result<ArrayRef, Trouble> {
     let list = array.as_fixed_size_list();
     let items = converted(list.values(), item.data_type())
@@ -172,7 +171,7 @@ fn unit(data_type: &DataType) -> Option<TimeUnit> {
     }
 }
 
-/// How often a unit of time fits into a second.
+/// The number of `unit`s in a second.
 fn a_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -182,7 +181,7 @@ fn a_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Converts times to the same unit or a finer one, and to another name of their zone.
+/// Converts times to a finer unit, or renames their time zone.
 fn in_unit(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let from = array.data_type();
     let (Some(coarse), Some(fine)) = (unit(from), unit(to)) else { return inside(array, to) };

@@ -1,5 +1,5 @@
-//! Converts columns of a file of a table to the types that the table has now, which may have changed since
-//! the file was written.
+//! Converts the columns of a table's file to the types that the table has now. A table's types may have
+//! changed since the file was written.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ pub fn reads_as(stored: &DataType, table: &DataType) -> bool {
     }
 }
 
-/// Whether stored values of a type can be converted to another type that is not merely a wider one.
+/// Whether [`evolved`] can convert values from one type to the other. Conversions that only widen a type are
+/// not among these.
 pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
     let is_whole = || matches!(from, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64);
     match to {
@@ -60,7 +61,7 @@ pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Converts an array to a type that its own type [may become](changes).
+/// Converts an array to one of the types for which [`changes`] returns true.
 pub(super) fn evolved(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Trouble> {
     let rows = 0..array.len();
     let there = |row: usize| array.is_valid(row);

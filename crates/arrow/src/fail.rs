@@ -7,8 +7,8 @@ use super::error::ArrowError;
 
 /// An error of another crate that can become an error of this library.
 ///
-/// The trait exists because implementations of `From` would be public: the crates whose errors are converted
-/// could then not be exchanged without breaking users.
+/// The trait is used instead of `From`, because implementations of `From` are public: replacing a crate whose
+/// errors are converted would then break users.
 pub trait Foreign: Sized {
     /// Converts the error, with the original as the source.
     fn into_error(self) -> Error;

@@ -1,5 +1,6 @@
-//! The parts of Arrow that [forebay](https://docs.rs/forebay) uses, under the paths of the `arrow` crate, and
-//! with them names of types, nested types, and conversions between the forms of one value.
+//! The parts of Arrow that [forebay](https://docs.rs/forebay) uses, under the paths of the `arrow` crate. The
+//! crate also names types for messages, changes nested types, and converts columns whose types differ between
+//! files.
 //!
 //! Most of the `arrow` crate is left out.
 

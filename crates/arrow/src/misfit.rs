@@ -20,7 +20,8 @@ pub struct Misfit {
     pub row: usize,
     /// The value and the type that cannot hold it, as a clause.
     pub cause: String,
-    /// Whether the value is a list whose length is not the one that the target type gives to all lists.
+    /// Whether the value is a list of the wrong length, because the target type has lists of one fixed
+    /// length.
     pub is_length: bool,
 }
 

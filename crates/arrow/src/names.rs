@@ -57,15 +57,15 @@ impl fmt::Display for TypeName<'_> {
             },
             DataType::Dictionary(_, values) => write!(f, "{}", TypeName(values)),
             DataType::RunEndEncoded(_, values) => write!(f, "{}", TypeName(values.data_type())),
-            // Arrow's names of numbers, dates and null differ from these names only in case. Files have no
-            // unions.
+            // The names of the remaining types differ from Arrow's only in case. Unions do not occur, because
+            // Parquet has none.
             other => f.write_str(&other.to_string().to_lowercase()),
         }
     }
 }
 
-/// The names of two different types. If these names are equal, the types differ in something that the names
-/// leave out, and the result has Arrow's own names.
+/// Names two different types so that a reader can tell them apart. If their [names](TypeName) are equal, the
+/// types differ only in details such as the memory layout, so Arrow's own names are returned.
 pub fn told_apart(one: &DataType, other: &DataType) -> (String, String) {
     let names = (TypeName(one).to_string(), TypeName(other).to_string());
     match names.0 == names.1 {

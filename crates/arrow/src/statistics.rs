@@ -1,4 +1,4 @@
-//! The statistics that a table's list of files has about the values in the files, column by column.
+//! Statistics about the values of a column in each file of a table, as the table's list of files gives them.
 
 use arrow_array::ArrayRef;
 
@@ -6,17 +6,17 @@ use arrow_array::ArrayRef;
 /// bounds or neither.
 #[derive(Debug)]
 pub struct ColumnStatistics {
-    /// For each file a bound that no value is below; null if it is not known. The array has booleans, 64-bit
+    /// A lower bound of the column's values in each file; null if unknown. The array has booleans, 64-bit
     /// integers and floats, bytes of texts, dates, or times in microseconds; arrays of other types are
     /// ignored.
     pub least: ArrayRef,
-    /// For each file a bound that no value exceeds, NaN aside; null if `least` is null.
+    /// An upper bound of the column's values in each file, not counting NaN; null if `least` is null.
     pub greatest: ArrayRef,
-    /// For each file, which rows are null in the column.
+    /// For each file, whether none, all or perhaps some of its rows are null in the column.
     pub nulls: Box<[Nulls]>,
 }
 
-/// Which rows of a file are null in a column.
+/// Whether none, all or perhaps some rows of a file are null in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Nulls {

@@ -7,8 +7,8 @@ use super::datatypes::*;
 
 /// The narrowest type of numbers that holds every value of all `types`; `None` if there is no such type.
 pub(super) fn widest(types: &[&DataType]) -> Option<DataType> {
-    // Floats come first: a float that holds each of several integer types need not hold the integer type that
-    // holds all of them.
+    // Floats come first, because the order matters: float32 holds int16 and uint16, but it does not hold
+    // int32, which is the narrowest integer type for both.
     let (floats, others): (Vec<&DataType>, Vec<&DataType>) =
         types.iter().partition(|data_type| data_type.is_floating());
     let mut all = floats.into_iter().chain(others);
@@ -33,7 +33,7 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     match (one_of(&SIGNED), one_of(&UNSIGNED), one_of(&FLOATS)) {
         // A signed type holds the values of an unsigned type of half its bits.
         (Some(signed), Some(unsigned), None) => SIGNED.get(signed.max(unsigned + 1)).cloned(),
-        // A float holds integers of fewer bits than its significand has, which is 11, 24 or 53.
+        // A float holds all integers that have at most as many bits as its significand: 11, 24 or 53.
         (Some(whole), None, Some(float)) | (None, Some(whole), Some(float)) => {
             let holds: usize = match whole {
                 0 => 0,

@@ -22,7 +22,8 @@ use crate::panics::Panic;
 
 pub use escape::{escaped, escaped_lines, is_obeyed};
 
-/// How a panic of tokio begins if it cannot start a thread for blocking work; the reason follows.
+/// The start of tokio's panic message when it cannot start a thread for blocking work. The system's reason
+/// follows it.
 const NO_THREAD: &str = "OS can't spawn worker thread: ";
 
 /// The result of every function of this crate that can fail.
@@ -206,8 +207,8 @@ impl Error {
         self
     }
 
-    /// The error of a panic: says in `whose` code the bug is, and has the panic's message. A panic of tokio
-    /// because the system refuses it a thread is nobody's bug.
+    /// Turns a panic into an error that says in `whose` code the bug is. If tokio panicked because the system
+    /// refused it a thread, the error names that cause instead of a bug.
     pub fn panicked(whose: &str, panic: &Panic) -> Self {
         match panic.words().strip_prefix(NO_THREAD) {
             Some(why) => Error::not_started("a thread that reads", &why),
@@ -284,8 +285,8 @@ impl Error {
         self
     }
 
-    /// The error as the reason why all rows of its file fail: its row group moves from the place to the
-    /// cause, so that the place can name a row of another row group.
+    /// Returns the error as the reason why all rows of its file fail. Its row group moves from the place to
+    /// the cause, so that the place can name a failing row of any row group.
     #[must_use]
     pub fn of_whole_file(mut self) -> Self {
         let inner = self.inner();
@@ -295,7 +296,8 @@ impl Error {
         self
     }
 
-    /// The parts of this error, to be changed: clones share their parts until one of them is changed.
+    /// Gives write access to the contents of this error. If clones share the contents, this error gets a copy
+    /// first.
     fn inner(&mut self) -> &mut ErrorInner {
         Arc::make_mut(&mut self.0)
     }

@@ -1,5 +1,5 @@
-//! The parts that all crates of [forebay](https://docs.rs/forebay) build on: its error, panics as values,
-//! sizes and paths as people write them, and sets of numbers as tables store them.
+//! The types that all crates of [forebay](https://docs.rs/forebay) share: errors, caught panics, sizes and
+//! paths as people write them, bitmaps of deleted rows, and the memory limit of all loaders.
 //!
 //! Users find these types in `forebay` itself.
 

@@ -1,9 +1,9 @@
 //! Catches panics without printing them, so that they become errors.
 //!
-//! Decoders may panic on malformed bytes, and a store may be the user's own code. A panic that is caught here
-//! becomes an error with a place, beside which a message on standard error would only confuse. Rust prints
-//! that message before the panic can be caught, from a hook that the whole process shares. The hook in this
-//! file is silent on a thread that is inside [`caught`], and passes every other panic to the previous hook.
+//! Decoders may panic on malformed bytes, and a store may be the user's own code. A caught panic becomes an
+//! error with a place, so Rust's own message on standard error would only confuse. Rust prints that message
+//! before the panic can be caught, from a hook that the whole process shares. The hook in this file is silent
+//! on a thread that is inside [`caught`], and passes every other panic to the previous hook.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ static HOOK: Once = Once::new();
 thread_local! {
     /// How many nested calls of [`caught`] the thread is in.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// The place of the last panic that was not printed.
+    /// The source location of the last panic that was not printed.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -54,7 +54,7 @@ impl Panic {
 /// Runs `work`. Returns a panic as a value and prints nothing.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
-    // A thread that is unwinding cannot set a hook, and has nothing to catch that must be silent.
+    // Setting a hook while the thread is already panicking would abort the process.
     if !std::thread::panicking() {
         HOOK.call_once(install);
     }
@@ -64,7 +64,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     done.map_err(|payload| Panic::new(&*payload))
 }
 
-/// Runs each step of a future inside [`caught`].
+/// Polls a future inside [`caught`] until it ends or panics.
 pub async fn caught_future<F: Future>(future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
     std::future::poll_fn(move |context| match caught(|| future.as_mut().poll(context)) {

@@ -15,8 +15,8 @@ pub fn text(path: &Path) -> Result<&str> {
     })
 }
 
-/// An absolute path. A path that is absolute already is returned without reading the working folder, which
-/// may have been deleted.
+/// Makes a path absolute. A path that is already absolute is returned without reading the working folder,
+/// which may have been deleted.
 ///
 /// # Errors
 /// `NotFound` for a relative path if the working folder was deleted.

@@ -1,4 +1,4 @@
-//! Instructions of the processor.
+//! Loads data into the processor's cache ahead of its use.
 
 /// Requests that the cache line of `value` be loaded into the first-level cache, without waiting for it.
 pub fn fetch<T>(value: &T) {

@@ -1,4 +1,4 @@
-//! The memory that all loaders of this process may take together, which an allocator should keep to.
+//! Adds up the memory budgets of all loaders in this process, for an allocator that keeps within the sum.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,14 +8,14 @@ const MAX_BYTES: u64 = 1 << 50;
 
 static PROMISED: AtomicU64 = AtomicU64::new(0);
 
-/// The memory of one loader, which counts until the value is dropped.
+/// The memory budget of one loader. It counts in [`promised`] until this value is dropped.
 #[derive(Debug)]
 pub struct Promise {
     bytes: u64,
 }
 
 impl Promise {
-    /// Adds `bytes` to the memory that loaders may take.
+    /// Adds `bytes` to the memory that the loaders of this process may take.
     pub fn new(bytes: u64) -> Self {
         let bytes = bytes.min(MAX_BYTES);
         PROMISED.fetch_add(bytes, Relaxed);

@@ -1,5 +1,5 @@
-//! Sets of numbers as the deletion vectors of tables have them: bitmaps in the portable form of Roaring, one
-//! for each upper half of 64-bit numbers.
+//! Reads sets of 64-bit numbers, such as the deleted rows of a table's file. They are stored in the portable
+//! Roaring format: numbers with the same upper 32 bits share one bitmap.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ const WITH_RUNS: u16 = 12_347;
 /// The first four bytes of a bitmap without runs.
 const WITHOUT_RUNS: u32 = 12_346;
 
-/// The least number of containers with which a bitmap that has runs also has offsets.
+/// The least number of containers (blocks of 65,536 possible numbers) for which a bitmap that has runs also
+/// stores the offsets of its containers.
 const WITH_OFFSETS: usize = 4;
 
 /// The most numbers in a container that lists its numbers; a container with more numbers is a bitmap.
@@ -21,8 +22,8 @@ const MAX_ARRAY_NUMBERS: u32 = 4_096;
 /// The number of bytes of a container that is a bitmap.
 const BITMAP_BYTES: usize = 8_192;
 
-/// The bytes of a set without its frame, which is their number before them, and their checksum after them.
-/// The table says that the set has `size` bytes.
+/// Removes the frame of a set: the length before its bytes and the checksum after them. `size` is the length
+/// that the table states.
 ///
 /// # Errors
 /// The fault in the frame, as the end of a sentence.
@@ -136,7 +137,7 @@ fn bitmap(input: &mut UnreadBytes<'_>, upper: u64, found: &mut FoundRanges) -> O
     Some(())
 }
 
-/// Adds the numbers of the bits that are set in a word, whose lowest bit has the number `base`.
+/// Adds a number for each bit that is set in a word. The lowest bit stands for the number `base`.
 fn of_word(mut word: u64, base: u64, found: &mut FoundRanges) -> Option<()> {
     let mut passed = 0;
     while word != 0 {

@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::{Error, Result};
 
-/// The first letters of the units; their positions are the powers of 1000 or 1024, less one.
+/// The first letters of the units. The letter at index `n` stands for the power `n + 1` of 1000 or 1024.
 const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 
 /// Parses a number of bytes, such as "200GB" or "200g" (powers of 1000), "4GiB" or "4Gi" (powers of 1024), or
@@ -51,7 +51,7 @@ fn factor(unit: &str) -> Option<u64> {
     }
 }
 
-/// A size as a file of options writes it.
+/// A size in a file of options: a number of bytes, or a text with a unit.
 #[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "not a size: give a number of bytes, or a text such as \"4GiB\"")]
 enum WrittenSize {

@@ -23,8 +23,8 @@ pub struct Allocator;
 /// The value to declare as the global allocator.
 pub const ALLOCATOR: Allocator = Allocator;
 
-// SAFETY: the size of a block decides its allocator, and its layout has that size again when the block is
-// freed.
+// SAFETY: the size in the layout decides which allocator is used, and a block is freed with the layout that
+// it was allocated with.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -42,8 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
     let before = args.against.as_deref().map(Before::read).transpose()?;
     let page = args.report.as_deref().map(|file| Output::new("--report", file)).transpose()?;
-    // This only checks that the file can be written. The loader creates it after the data of a workload was
-    // made.
+    // This only checks that the file can be written. The loader opens the file itself, after a workload has
+    // made its data.
     args.trace.as_deref().map(|file| Output::new("--trace", file)).transpose()?;
     let (args, held) = workload::resolve(args, &console)?;
     if args.until == Until::Fetch {
@@ -90,8 +90,7 @@ fn measure(args: &Args, console: &Console) -> Result<BenchReport> {
         }
     }
     if args.step_ms.is_some() {
-        // Other loaders take the unthrottled run, because the first ones were told to read no further than
-        // the last epoch.
+        // The unthrottled run needs new loaders, because the loaders above do not read beyond the last epoch.
         let args = Args { trace: None, ..args.clone() };
         report.set_margin(&unthrottled(&args.loaders(None)?, args.free_time(), &pressure)?);
     }

@@ -62,13 +62,13 @@ Examples:
   forebay cache /nvme/forebay --max-bytes 100GB
   forebay cache /nvme/forebay --clear";
 
-/// The results of one call.
+/// The results of one call of `forebay cache`.
 #[derive(Serialize)]
 struct CacheOutcome {
     folder: PathBuf,
     cleared: Option<Cleared>,
     verified: Option<Report>,
-    /// The statistics of this call, and how full the cache is.
+    /// The cache's statistics: its lookups and writes during this call, and how full it is.
     stats: CacheStats,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX)).map_err(|error| {
         match error.kind() {
-            // The hint of the library names `--cache`, an option that this verb does not have.
+            // The library's error advises another `--cache`, an option that this command does not have.
             ErrorKind::Io => error.hint("name a folder that this user can create and write to"),
             _ => error,
         }
@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&outcome)
 }
 
-/// Parses a form in which images can be kept before any training.
+/// Parses a tier: the form in which the cache keeps images. `auto` is refused, because it needs measurements
+/// of training.
 fn parse_tier(text: &str) -> Result<Tier> {
     if text == Tier::Auto.name() {
         return Err(Error::invalid(
@@ -118,7 +119,7 @@ fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
     let dataset = open(args.warm.clone(), &args.storage_options)?;
     let mut loader =
         dataset.loader().batch_size(1).cache(cache.clone()).cache_tier(args.tier.unwrap_or(Tier::Rows));
-    // Rows are kept as they are stored.
+    // Columns without `--image` are cached as they are stored.
     loader = loader.as_stored("*");
     for (column, image) in &args.image {
         loader = loader.decode(column, image.clone());

@@ -32,7 +32,7 @@ pub(crate) struct Console {
     json: Json,
 }
 
-/// The destination of the result for programs.
+/// The destination of the JSON report, which `--json` names.
 enum Json {
     Nowhere,
     Stdout,
@@ -40,7 +40,7 @@ enum Json {
 }
 
 impl Console {
-    /// A console for a verb whose `--json` has this value.
+    /// Creates a console that writes the JSON report to `json`, the value of `--json`.
     ///
     /// # Errors
     /// `Io` for a file that cannot be written.
@@ -53,7 +53,7 @@ impl Console {
         Ok(Console { json })
     }
 
-    /// Prints a result for people, unless standard output is reserved for JSON.
+    /// Prints the readable report, unless standard output is reserved for JSON.
     pub(crate) fn say(&self, text: impl Display) -> Result<()> {
         match self.json {
             Json::Stdout => Ok(()),
@@ -61,7 +61,7 @@ impl Console {
         }
     }
 
-    /// Writes the result for programs, if it was requested.
+    /// Writes `value` as JSON to the destination that `--json` names, if there is one.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<()> {
         if matches!(self.json, Json::Nowhere) {
             return Ok(());
@@ -114,7 +114,8 @@ impl Progress {
         self.advance_and_tell(more, String::new);
     }
 
-    /// Counts `more` units as done, with a text to show. Calls `tell` only if the text will be shown.
+    /// Counts `more` units as done, and shows the text that `tell` returns. Calls `tell` only if the text
+    /// will be shown.
     pub(crate) fn advance_and_tell(&mut self, more: u64, tell: impl FnOnce() -> String) {
         self.done += more;
         let every = if self.bar.is_some() { TEXT_EVERY } else { LINE_EVERY };
@@ -153,7 +154,7 @@ impl Drop for Progress {
     }
 }
 
-/// Escapes the characters of a JSON text that a terminal would obey.
+/// Escapes the control characters in a JSON text that a terminal would act on.
 fn unobeyed_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
@@ -176,12 +177,12 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escaped_lines(&text.to_string()));
 }
 
-/// Prints the one sentence about a usage that is refused.
+/// Prints one sentence that says why the arguments were refused.
 pub(crate) fn complain(text: impl Display) {
     note(format_args!("forebay: error: {text}"));
 }
 
-/// Prints the one sentence about a failure, with options as the command line writes them.
+/// Prints one sentence about an error. It names options as the command line does, not as the library does.
 pub(crate) fn fail(error: &Error) {
     complain(error.sentence(option));
 }
@@ -194,7 +195,8 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
         | "timestamp" | "version" | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
-        // In the dict of Python, `None` for a column means that it is delivered as stored.
+        // The library writes this option as a Python dict, in which `None` means that the column is delivered
+        // as stored.
         "decode" if value.ends_with(": None}") => {
             let column = value.trim_start_matches(" {").trim_end_matches(": None}");
             format!("--as-stored {column}")

@@ -1,5 +1,5 @@
-//! Reads the lists of denied rows that the program is given as `FILE` or `COLUMN=FILE`, and for a mix as
-//! `SOURCE:FILE`.
+//! Reads the lists of denied rows (rows that are never delivered). An argument is `FILE` or `COLUMN=FILE`,
+//! with `SOURCE:` before it if several data sets are mixed.
 
 use forebay::Deny;
 use forebay_base::{Error, Result};
@@ -9,7 +9,7 @@ pub(super) fn read_all(lists: &[String]) -> Result<Deny> {
     lists.iter().try_fold(Deny::default(), |all, list| Ok(all.and(read(list)?)))
 }
 
-/// Reads the lists of a mix, and joins those of each of its `sources`.
+/// Reads the lists for a mix of data sets, and joins the lists of each data set (source).
 pub(super) fn read_of_sources(lists: &[String], sources: usize) -> Result<Vec<Deny>> {
     let mut denied = vec![Deny::default(); sources];
     for list in lists {
@@ -31,7 +31,7 @@ pub(super) fn read_of_sources(lists: &[String], sources: usize) -> Result<Vec<De
     Ok(denied)
 }
 
-/// Reads a list of row ids, or of the values of a column.
+/// Reads one list: `FILE` holds row ids, and `COLUMN=FILE` holds values of that column.
 fn read(list: &str) -> Result<Deny> {
     match list.split_once('=') {
         Some((column, file)) if !column.contains('/') => Deny::read_values(column, file),

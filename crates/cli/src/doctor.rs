@@ -1,4 +1,5 @@
-//! `forebay doctor`: whether an accelerator would wait, with which margin, and what to change.
+//! `forebay doctor`: predicts whether an accelerator would wait for data, how far the loader's rate exceeds
+//! the demand, and which change would help.
 
 mod advice;
 mod measure;
@@ -66,7 +67,7 @@ cache with all threads, with one, and with images kept as pixels. From these eve
 predicted, each figure with the half width of its 95 % interval. The margin is what is given over \
 what the accelerator takes: below 1 it waits, below 1.3 a short delay makes it wait.";
 
-/// The measurements, and what follows from them.
+/// The report of `forebay doctor`: measurements, predictions and advice.
 #[derive(Serialize)]
 struct DoctorReport {
     version: &'static str,
@@ -75,7 +76,7 @@ struct DoctorReport {
     ranks: u32,
     batch_size: u64,
     demand_rows_per_second: Option<f64>,
-    /// The present rate over the demand.
+    /// The rate with the given options, divided by the demanded rate.
     margin: Option<f64>,
     /// How many processors other programs kept busy during the measurements.
     others_cores: Option<f64>,
@@ -85,7 +86,7 @@ struct DoctorReport {
     advice: Vec<String>,
 }
 
-/// The prediction for one change.
+/// The predicted rate after one change, such as more threads or a faster store.
 #[derive(Clone, Serialize)]
 struct Prediction {
     #[serde(rename = "if")]
@@ -127,7 +128,8 @@ impl Args {
         }
     }
 
-    /// All changes to predict.
+    /// Lists the changes whose effects are predicted: other numbers of threads, other latencies, a faster
+    /// store, and caches.
     fn changes(&self, measured: &Measured) -> Vec<Change> {
         let threads = [self.if_threads.as_slice(), &[1, measured.threads / 2, measured.processors]].concat();
         let mut threads: Vec<u32> = threads.into_iter().filter(|&n| n > 0 && n != measured.threads).collect();
@@ -251,7 +253,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // If a file cannot be removed, it stays in a folder for temporary files.
+        // An error is ignored: files that cannot be removed stay in the scratch folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The endings by which the names of image files are recognised.
+//! The file name extensions by which image files are recognised.
 
-/// The endings of the names of image files, in small letters and without the dot.
+/// The extensions of image files, in lower case and without the dot.
 pub(super) const IMAGE_ENDINGS: &[&str] = &["jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "jpe"];

@@ -1,8 +1,8 @@
-//! Chooses the program for this processor.
+//! Replaces this program by a faster build for the processor it runs on, if there is one.
 //!
-//! Beside `forebay`, which runs on any x86-64 processor, there may be a program for a level of the x86-64
-//! psABI, such as `forebay.x86-64-v3`. Its wider instructions scan tables about one and a half times as fast.
-//! It takes over if the processor has the level.
+//! In the folder of `forebay`, which runs on any x86-64 processor, there may be a build for a level (set of
+//! instructions) of the x86-64 psABI, such as `forebay.x86-64-v3`. Its wider instructions scan tables about
+//! one and a half times as fast. If the processor supports the level, that build runs instead.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use super::machine::LEVEL;
 
-/// The environment variable that names the level of the program to run.
+/// The environment variable that forces a level, instead of the highest that the processor supports.
 const WANTED: &str = "FOREBAY_LEVEL";
 /// The level that every x86-64 processor supports.
 const ANY: &str = "x86-64";
@@ -19,7 +19,7 @@ const ANY: &str = "x86-64";
 /// Replaces this process by the program for the highest level that the processor has, if that program is in
 /// the same folder. Otherwise returns, with an error if the requested level is not available.
 pub(super) fn take_over() -> Result<(), String> {
-    // This program was compiled for one level, so the choice was already made.
+    // This program is already a build for a level above the basic one, so it does not look for another.
     if LEVEL != ANY {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(super) fn take_over() -> Result<(), String> {
     Err(format!("{}: {error}", program.display()))
 }
 
-/// The levels that the processor has, the highest first.
+/// The levels above the basic one that this processor supports, the highest first.
 #[cfg(target_arch = "x86_64")]
 fn fitting() -> Vec<&'static str> {
     let third = is_x86_feature_detected!("avx2")

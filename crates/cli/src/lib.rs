@@ -1,11 +1,12 @@
-//! The command line: parse, do, report. One file per verb; what they share is in `units` and `console`.
+//! The command line program: parses arguments, runs a command (verb) and reports. Each verb has a file of its
+//! own; `units` and `console` hold what the verbs share.
 //!
 //! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves
 //! SIGINT to the system, which ends it at once; a host with a handler of its own (Python) restores the
 //! default before calling [`run`].
 //!
-//! The program is a library so that the binary and the wheel contain the same one. It uses forebay as any
-//! other user does, and forebay does not depend on it.
+//! The program is a library, so that the binary and the Python wheel contain the same program. It uses
+//! forebay as any other user does, and forebay does not depend on it.
 
 mod allocator;
 mod bench;
@@ -57,7 +58,7 @@ const FAILED: i32 = 1;
 /// The exit status for arguments or data that can never work.
 const REFUSED: i32 = 2;
 
-/// The command that starts the program again, if that is not the executable of this process.
+/// The command that starts this program as a new process, if it does not run from its own executable.
 static HOST: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Feeds GPU training straight from Parquet.
@@ -96,8 +97,8 @@ enum Verb {
     Write(Box<write::Args>),
 }
 
-/// Runs the program like [`run`], for the process of the binary: sets up its allocator and chooses the
-/// program for this processor.
+/// Runs the program like [`run`], as the whole process of the binary: first configures the allocator and
+/// switches to a build for this processor if there is one.
 pub fn start(args: impl IntoIterator<Item = OsString>) -> i32 {
     settle();
     match level::take_over() {
@@ -109,14 +110,15 @@ pub fn start(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Runs the program like [`run`] in an interpreter. `command` starts the program again as a separate process.
+/// Runs the program like [`run`], inside a Python interpreter. `command` starts the program as a separate
+/// process.
 pub fn run_hosted(command: Vec<OsString>, args: impl IntoIterator<Item = OsString>) -> i32 {
-    // If the value was set before, the same interpreter has set it.
+    // An earlier call in the same interpreter has set the same value, so a refusal does not matter.
     let _ = HOST.set(command);
     run(args)
 }
 
-/// Runs the program with `args`, the program's name first, and returns its exit status.
+/// Runs the program with `args`, whose first element is the program's name, and returns its exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let args: Vec<OsString> = args.into_iter().collect();
     let outcome = match parse(args.iter().cloned()) {
@@ -132,8 +134,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Parses the arguments. A value that begins with a minus is taken as a value, so that the error is about the
-/// value and not about how to pass it as a file.
+/// Parses the arguments. A negative number is taken as the value of its option, so that the error says why
+/// the number is refused and not that it looks like an option.
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command().mut_subcommands(|verb| {
         verb.mut_args(|arg| match arg.is_positional() || !arg.get_action().takes_values() {
@@ -162,7 +164,8 @@ fn perform(verb: Verb) -> Result<()> {
     }
 }
 
-/// The exit status for an error, which says whether other arguments or other data are the remedy.
+/// The exit status for an error: [`REFUSED`] if other arguments or other data would help, otherwise
+/// [`FAILED`].
 fn status(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::NotFound
@@ -210,11 +213,11 @@ fn sentence(text: &str) -> String {
     format!("{clause} (see {NAME} --help)")
 }
 
-/// A sentence about the arguments, with the secrets of every location in it hidden.
+/// Hides the secrets of all locations among the arguments in a sentence that quotes the arguments.
 fn without_secrets(sentence: String, args: &[OsString]) -> String {
     args.iter().fold(sentence, |sentence, arg| {
         let arg = arg.to_string_lossy();
-        // clap shows `--json=URL` in two parts.
+        // clap quotes the value of `--json=URL` without the option, so the value is looked for as well.
         let value = arg.split_once('=').map_or("", |(_, value)| value);
         [arg.as_ref(), value].into_iter().fold(sentence, |sentence, text| {
             // The text as the sentence shows it, with single blanks.

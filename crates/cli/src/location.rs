@@ -1,4 +1,4 @@
-//! The location arguments of every verb that reads.
+//! The arguments that name the data, for every command that reads a data set.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::console;
 
-/// The location of the data, and the options of its store. As JSON it may hold secrets.
+/// The location of the data, and the options of its store. Both may hold secrets, which its JSON then holds
+/// too.
 #[derive(clap::Args, Clone, Deserialize, Serialize)]
 pub(crate) struct Location {
     /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are
@@ -61,12 +62,12 @@ impl Location {
         self.locations.is_empty()
     }
 
-    /// The given locations and options, to be passed to another process. They may hold secrets.
+    /// The given locations and store options with their secrets, to be passed to another process.
     pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
         (self.locations.clone(), self.storage_options.clone())
     }
 
-    /// Whether a version of a table is named.
+    /// Whether the arguments name the version of a table to open.
     pub(super) fn names_a_version(&self) -> bool {
         self.version.version.is_some() || self.version.timestamp.is_some()
     }
@@ -92,8 +93,8 @@ fn open_at(locations: Vec<String>, storage_options: &[String], version: &WantedV
     Ok(dataset)
 }
 
-/// Parses the options of the store. This happens after the arguments are parsed, because the parser's errors
-/// repeat what it refuses, which may be a secret.
+/// Parses the options of the store, which may hold secrets. clap does not do it, because its errors would
+/// repeat a value that it refuses.
 pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>> {
     let pairs = given.iter().map(|option| match option.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

@@ -1,7 +1,8 @@
-//! The resources that this process has used, from Linux; other systems give nothing.
+//! Measures the processor time and memory of this process from Linux's `/proc`. On other systems, the
+//! functions that read it return `None`.
 
-/// The ticks per second in `/proc/stat`: Linux shows programs this number on every architecture that the
-/// program supports.
+/// The clock ticks per second, in which `/proc` counts processor time. Linux uses 100 on every architecture
+/// that forebay supports.
 const TICKS: f64 = 100.0;
 const NANOS: f64 = 1e9;
 const KIB: u64 = 1 << 10;
@@ -9,7 +10,8 @@ const KIB: u64 = 1 << 10;
 /// How many processors other programs may keep busy without spoiling a measurement.
 pub(crate) const MAX_OTHER_CORES: f64 = 0.25;
 
-/// The processors that this code was compiled for: all of an architecture, or a level of the x86-64 psABI.
+/// The instruction set that this program was compiled for: the name of the architecture, or `x86-64-v3` if it
+/// uses AVX2, BMI2 and FMA.
 pub const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
     std::env::consts::ARCH
 } else if cfg!(all(target_feature = "avx2", target_feature = "bmi2", target_feature = "fma")) {
@@ -21,7 +23,8 @@ pub const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
 /// Whether the compiler optimised this code.
 pub(crate) const OPTIMISED: bool = !matches!(env!("FOREBAY_OPT_LEVEL").as_bytes(), b"0" | b"1");
 
-/// The sentence that says that figures of this build mean little, if the compiler did not optimise it.
+/// A warning that the rates of this build are too low, or `None` for an optimised build without debug
+/// assertions.
 pub(crate) fn unoptimised() -> Option<String> {
     let checks = if cfg!(debug_assertions) { " and with debug assertions" } else { "" };
     let why = format!(
@@ -32,21 +35,21 @@ pub(crate) fn unoptimised() -> Option<String> {
     (!OPTIMISED || cfg!(debug_assertions)).then_some(why)
 }
 
-/// The processor time up to some moment, in seconds.
+/// A reading of the processor time used so far, in seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
-    /// The time of this process.
+    /// The time that this process used.
     pub(crate) own: f64,
-    /// The time of all processes of the machine.
+    /// The time that all processes of the machine used.
     pub(crate) all: f64,
 }
 
 /// The processor time between two moments, in seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Spent {
-    /// The time of this process.
+    /// The time that this process used.
     pub(crate) own: f64,
-    /// The time of all other processes of the machine.
+    /// The time that all other processes of the machine used.
     pub(crate) others: f64,
 }
 
@@ -79,7 +82,7 @@ pub(crate) fn peak_rss() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * KIB)
 }
 
-/// The processor time of this process, over all its threads.
+/// The processor time that all threads of this process used, in seconds.
 fn own_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The program's name may hold any characters, so fields are counted after its closing bracket.
@@ -88,13 +91,14 @@ fn own_seconds() -> Option<f64> {
     Some((user + system) / TICKS)
 }
 
-/// The processor time of the whole machine; guests count once.
+/// The processor time that the whole machine used, in seconds. The guest fields are left out, because Linux
+/// counts the time of virtual machines in `user` and `nice` too.
 fn all_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<f64> =
         stat.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-    // The fields are user, nice, system, idle, iowait, irq, softirq and steal. All but idle and iowait mean
-    // work.
+    // The fields are user, nice, system, idle, iowait, irq, softirq and steal. The processor works in all but
+    // idle and iowait.
     let busy = fields.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4));
     Some(busy.map(|(_, ticks)| ticks).sum::<f64>() / TICKS)
 }

@@ -1,4 +1,4 @@
-//! The options that `plan` and `bench` share: data, order and batches.
+//! The options for data, order and batches, which `plan`, `bench`, `doctor` and `verify` share.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ use super::location::Location;
 use super::samples::SampleOptions;
 use super::units;
 
-/// The mean and standard deviation of ImageNet's pixels, with which torchvision's models were trained.
+/// The mean and standard deviation of ImageNet's pixels for red, green and blue. Torchvision's models expect
+/// images that are normalised with them.
 const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
@@ -106,7 +107,7 @@ impl fmt::Display for Order {
 }
 
 impl LoaderOptions {
-    /// Opens the data set, if the options fit together.
+    /// Opens the data set, or returns an error if two of the options contradict each other.
     pub(crate) fn open(&self) -> Result<Dataset> {
         let of_windows = [("--window-rows", self.window_rows), ("--piece-rows", self.piece_rows)];
         if let Some((option, _)) =
@@ -146,7 +147,7 @@ impl LoaderOptions {
         }
     }
 
-    /// The options of one rank's loader, without those of a single verb.
+    /// The loader options of one rank. The caller adds the options that only its own subcommand has.
     pub(crate) fn spec(&self, shard: Shard) -> LoaderSpec {
         let mut spec = LoaderSpec::default();
         spec.columns = self.columns.clone();
@@ -201,7 +202,7 @@ impl LoaderOptions {
     }
 }
 
-/// Refuses more threads than a loader takes, before any work is done.
+/// Returns an error if `option` asks for more threads than a loader supports.
 pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> {
     match threads.filter(|threads| *threads > LoaderSpec::MAX_THREADS) {
         Some(threads) => {

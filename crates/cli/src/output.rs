@@ -1,5 +1,5 @@
-//! Files that options name and that are written when the work is done. Whether they can be written is checked
-//! before it begins.
+//! Output files that the user names in options. A command checks that it can write them before its work
+//! begins, and writes them when the work is done.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,15 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-/// A file that an option names.
+/// An output file, and the option in which the user named it.
 pub(crate) struct Output {
     option: &'static str,
     file: PathBuf,
 }
 
 impl Output {
-    /// Checks that the file can be written. Nothing is created or opened yet: a pipe would make its opener
-    /// wait, and a failed run should leave no empty file.
+    /// Checks that the file can be written, without opening or creating it: to open a named pipe would block
+    /// until it has a reader, and a failed run should not leave an empty file.
     ///
     /// # Errors
     /// `Io` if the file cannot be written.

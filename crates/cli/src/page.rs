@@ -26,7 +26,7 @@ const MARK: &str = "<meta name=\"generator\" content=\"forebay\">";
 const JSON: &str = "<script type=\"application/json\" id=\"report\">";
 const JSON_END: &str = "</script>";
 
-/// A page that is being made. All texts except the HTML elements are escaped when the page is rendered.
+/// The contents of a page. `render` escapes all texts except those that are HTML already.
 pub(crate) struct HtmlPage {
     /// The command or function that made the page.
     pub(crate) brand: String,
@@ -36,15 +36,17 @@ pub(crate) struct HtmlPage {
     /// Short remarks at the top that say how far the figures can be trusted.
     pub(crate) badges: Vec<String>,
     pub(crate) verdict: String,
-    /// Whether the verdict needs no action.
+    /// Whether the verdict found nothing to improve, so that the page shows it in a calm colour.
     pub(crate) is_calm: bool,
-    /// The HTML elements of the most important figures, of the plots, and of the table of all figures.
+    /// The most important figures, as HTML.
     pub(crate) head: String,
+    /// Each plot as HTML.
     pub(crate) plots: Vec<String>,
+    /// The table of all figures, as HTML.
     pub(crate) table: String,
     /// A sentence about the run at the end of the page.
     pub(crate) note: String,
-    /// The whole report.
+    /// The whole report as JSON, which the page embeds for programs.
     pub(crate) json: String,
 }
 
@@ -82,12 +84,12 @@ impl HtmlPage {
     }
 }
 
-/// Whether a text is a page that was rendered here, so that it may be replaced.
+/// Whether a text is a page that this program rendered; only such a file may be replaced.
 pub(crate) fn is_page(text: &str) -> bool {
     text.starts_with("<!doctype html>") && text.contains(MARK)
 }
 
-/// The JSON of a page.
+/// Returns the report that a page embeds as JSON.
 pub(crate) fn json_of(page: &str) -> Option<&str> {
     Some(page.split_once(JSON)?.1.split_once(JSON_END)?.0)
 }

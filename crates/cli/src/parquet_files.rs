@@ -8,8 +8,8 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-/// The writer looks at the size of a page after this many values: with its usual 1,024, images make pages of
-/// 12 to 100 MB.
+/// The number of images after which the writer checks whether the page is full. With the writer's default of
+/// 1,024, pages of images would take 12 to 100 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
 /// The size of a page of images, so that a reader can take a few rows without fetching the others.
 const IMAGE_PAGE_BYTES: usize = 256 << 10;
@@ -23,12 +23,13 @@ pub(super) fn name(number: u64, count: u64) -> String {
 pub(super) fn uncompressed() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
-        // Row groups end at each `flush`.
+        // The caller ends each row group with `flush`, so there is no limit on its rows.
         .set_max_row_group_row_count(None)
 }
 
-/// The properties of most files. If a schema has columns of bytes, nothing is compressed and the bytes are in
-/// small pages, since images are compressed already and no two are the same. Other files are compressed.
+/// The properties of most files. Columns of bytes are taken for images, which are compressed already: a file
+/// with such a column is not compressed, and the column has small pages and no dictionary. Other files use
+/// Snappy.
 pub(super) fn properties(schema: &Schema) -> WriterProperties {
     builder(schema).build()
 }
@@ -55,7 +56,8 @@ pub(super) fn builder(schema: &Schema) -> WriterPropertiesBuilder {
     properties
 }
 
-/// The result of writing Parquet, where a disk that is full or fails is not damaged Parquet.
+/// Converts the result of writing Parquet. An error of the disk becomes `Io`, so that a full disk is not
+/// reported as damaged Parquet.
 pub(super) fn to_disk<T>(written: std::result::Result<T, ParquetError>) -> Result<T> {
     written.map_err(|error| match error {
         ParquetError::External(source) if source.is::<std::io::Error>() => {

@@ -36,7 +36,7 @@ Examples:
   forebay plan /data/train --world 8 --batch-size 128 --drop-last
   forebay plan /data/train --world 512 --lanes 512 --memory 12GB --json plan.json";
 
-/// How many ranks are shown one by one. In a larger world, the first ranks stand for the rest.
+/// The most ranks that the table shows. In a larger world, it shows only the first ones.
 const RANKS_SHOWN: usize = 16;
 
 /// The plan of an epoch for all ranks.
@@ -54,8 +54,8 @@ struct PlanReport {
     padded: u64,
     /// How many bytes all ranks fetch.
     stored_bytes: u64,
-    /// The number of row groups that all ranks fetch over the number of row groups in the data set: 1 if none
-    /// is fetched twice.
+    /// The row groups that the ranks fetch, added up and divided by the row groups of the data set: 1 if each
+    /// is fetched once.
     read_amplification: f64,
     /// How rows are mixed.
     order: Order,
@@ -128,7 +128,8 @@ fn describe(report: &PlanReport) -> String {
     text + &summary(report)
 }
 
-/// The options that would mix better, if only few row groups fit into the window.
+/// A remark that names options for better mixing; empty unless too few row groups fit into the shuffle
+/// window.
 fn better(reads: &RankReads) -> String {
     let one = |better: &BetterMixing| {
         let option = better.option.to_string().replace('_', "-");
@@ -141,7 +142,8 @@ fn better(reads: &RankReads) -> String {
     }
 }
 
-/// A remark on how the first batches are mixed, if the window delivers rows while it fills.
+/// A remark that the first batch mixes fewer row groups than later ones, because the shuffle window delivers
+/// rows while it fills; empty if it hardly does.
 fn opening(reads: &RankReads) -> String {
     const NOTABLE_SHARE: f64 = 0.8;
     let first = reads.row_groups_of_first_batch;
@@ -155,7 +157,7 @@ fn opening(reads: &RankReads) -> String {
     }
 }
 
-/// A remark on the memory in which rows stay from epoch to epoch; empty if rows do not stay.
+/// A remark on the memory that keeps all rows for later epochs; empty if none are kept.
 fn staying(reads: &RankReads) -> String {
     match reads.staying_bytes {
         0 => String::new(),

@@ -7,7 +7,7 @@ pub(crate) struct Random(u64);
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// Stream number `ordinal` of `seed`. The streams of neighbouring ordinals are unrelated.
+    /// Starts stream number `ordinal` of `seed`. Streams with neighbouring ordinals are unrelated.
     pub(crate) fn new(seed: u64, ordinal: u64) -> Self {
         Random(mix(mix(seed.wrapping_add(GOLDEN)) ^ ordinal.wrapping_mul(GOLDEN)))
     }

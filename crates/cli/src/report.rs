@@ -1,7 +1,7 @@
-//! The page of a training run: what a loader measured, as `forebay bench --report` draws it.
+//! Writes an HTML page of figures and plots about a training run, from the statistics of its loaders.
 //!
-//! Each rank has a [`RankReport`]. [`write()`] makes a page of one, or collects the reports of all ranks in a
-//! folder and makes one page of them.
+//! Each rank has a [`RankReport`]. [`write()`] makes a page of one report, or collects the reports of all
+//! ranks in a folder and makes one page of them.
 
 mod figures;
 mod files;
@@ -42,7 +42,7 @@ struct Collected {
 }
 
 impl RankReport {
-    /// The report of `loader`, whose user gave the `locations`.
+    /// Reports what `loader` has measured so far. `locations` are those of its data, as the user gave them.
     pub fn new(loader: &Loader, locations: Vec<String>) -> Self {
         let spec = loader.spec();
         RankReport {

@@ -5,7 +5,7 @@ use forebay::samples::{Bucket, Frames, Sample, Samples, Window};
 
 use super::units;
 
-/// The options that choose samples other than all rows, each once.
+/// The options for samples. Without them, each row is a sample and comes once in an epoch.
 #[derive(clap::Args, Clone, Default)]
 #[command(group = clap::ArgGroup::new("drawn").args(["balance", "weights"]))]
 pub(crate) struct SampleOptions {

@@ -98,7 +98,7 @@ Examples:
 
 /// Files have ten row groups by default, so that even a small data set has several files.
 const GROUPS_PER_FILE: u64 = 10;
-/// The longest side of a picture in pixels; a longer one is taken for a typing error.
+/// The largest width and height of a picture in pixels; a larger one is rejected as a typing error.
 const MAX_SIDE_PIXELS: u32 = 16_384;
 
 /// The files that were written.

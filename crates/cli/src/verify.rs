@@ -1,9 +1,10 @@
-//! `forebay verify`: whether each row comes once, in the planned order, even if ranks are killed and resumed.
+//! `forebay verify`: checks that each row is delivered once, in the planned order, even if ranks are killed
+//! and resumed.
 //!
-//! Each rank is a separate process, as in training. All ranks take a step before any takes the next one, and
-//! a checkpoint is the position that any rank has after a step. Ranks that are killed resume from the last
-//! checkpoint on another number of ranks. The steps after that checkpoint are taken again, and the lost ones
-//! do not count. The delivered rows are then compared with the plan and with the stored rows.
+//! Each rank is a separate process, as in training, and all ranks finish a step before any begins the next
+//! one. A checkpoint is the loader's state after a step, which is the same on all ranks. When all ranks are
+//! killed, the run resumes from the last checkpoint on another number of ranks, and only the repeated steps
+//! count. In the end, the delivered rows are compared with the plan and with the stored rows.
 
 mod args;
 mod feed;
@@ -80,10 +81,11 @@ fn datasets(args: &Args) -> Result<Vec<Dataset>> {
     Ok(datasets)
 }
 
-/// The options of a rank without its shard. A step has the same rows on any number of ranks.
+/// The loader options of a rank, without its shard. The size of a step is fixed, so that a step has the same
+/// rows when the run resumes on another number of ranks.
 fn spec(args: &Args) -> LoaderSpec {
     let mut spec = args.loader.spec(Shard::default());
-    // Cells are compared as they are stored.
+    // Nothing is decoded, because cells are compared as they are stored.
     spec.by_column.clear();
     spec.column("*").as_stored = Some(AsStored);
     spec.row_id = true;
@@ -93,7 +95,7 @@ fn spec(args: &Args) -> LoaderSpec {
     spec
 }
 
-/// Plants a fault into the rows that a step in the middle of the run delivered.
+/// Falsifies the delivered rows of a batch in the middle of the run, to show that the check notices it.
 fn plant(fault: Fault, lives: &mut [Life]) -> Result<()> {
     let mut batches: Vec<_> = lives
         .iter_mut()

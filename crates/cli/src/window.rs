@@ -1,5 +1,5 @@
-//! How well the default window of a shuffle mixes the row groups of a data set, on which both `inspect` and
-//! `doctor` give advice.
+//! Advice of `inspect` and `doctor` on the size of row groups: a shuffle mixes well only if its default
+//! window (the row groups that it holds in memory) holds enough of them.
 
 use forebay_store::catalog::{Catalog, Projection, WINDOW_BYTES};
 
@@ -21,7 +21,7 @@ pub(crate) struct WindowSizes {
 }
 
 impl WindowSizes {
-    /// The window of a loader that reads the projected columns.
+    /// Measures the sizes for a loader that reads the projected columns.
     pub(crate) fn measure(catalog: &Catalog, projection: &Projection) -> Self {
         let groups = catalog.groups.len() as u64;
         let row_bytes = catalog.window_row_bytes(projection);
@@ -33,7 +33,8 @@ impl WindowSizes {
         let group_bytes = self.row_bytes.saturating_mul(self.group_rows).max(1);
         let held = WINDOW_BYTES / group_bytes;
         let good = (GOOD_ROW_GROUP_BYTES / self.row_bytes.max(1)).max(1);
-        // Row groups of one row cannot be made smaller.
+        // The advised row groups must be smaller than the present ones, which is impossible for row groups of
+        // one row.
         (held < MIN_ROW_GROUPS && self.groups > held && good < self.group_rows).then(|| {
             format!(
                 "Row groups of {} once decoded are too large to shuffle well: a window of {} holds {}. \

@@ -1,4 +1,5 @@
-//! The process's resident memory under a budget, read from the system and not from the loader's own counters.
+//! Tests that the resident memory of a process stays within the memory budget. The memory is read from the
+//! system, not from the loader's own counters.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -29,10 +30,11 @@ static ALLOCATOR: forebay_cli::Allocator = forebay_cli::ALLOCATOR;
 
 const MIB: u64 = 1 << 20;
 
-/// How many bytes a loader may take beside its budget.
+/// The documented number of bytes that a loader may take in addition to its budget.
 const BESIDE: u64 = 150 * MIB;
 
-/// How many bytes the metadata of a file with 200 columns and one row group may take before it is read.
+/// The number of bytes that the metadata of an opened file may take, for a file with 200 columns and one row
+/// group.
 const FILE: u64 = 2_500;
 
 /// The environment variable that says which shape the child process reads, from where, and with which budget.
@@ -149,7 +151,7 @@ fn plain() -> WriterPropertiesBuilder {
     WriterProperties::builder().set_dictionary_enabled(false)
 }
 
-/// A data set in which `distinct` pictures are repeated.
+/// A data set of images that cycle through `distinct` pictures.
 fn pictures(rows: usize, of_group: usize, (width, height): (u32, u32), distinct: usize) -> TempDir {
     let pictures: Vec<Vec<u8>> = (0..distinct)
         .map(|picture| {
@@ -171,12 +173,13 @@ fn numbers(rows: usize, of_group: usize) -> TempDir {
     })
 }
 
-/// The test opens one file under 10,000 names; 100,000 of them take less than 300 MiB.
+/// Opens one file under 10,000 names. The memory that is allowed for each keeps 100,000 such files below 300
+/// MiB.
 #[test]
 fn many_files_of_many_columns_take_little() {
     const FILES: u64 = 10_000;
-    // The memory of threads, and of footers while they are parsed. It does not include what the allocator
-    // keeps, because there is no loader whose memory would limit that.
+    // The memory of threads, and of footers while they are parsed. It does not include free memory that the
+    // allocator keeps, because only a loader's budget limits that memory.
     const ONCE: u64 = 32 * MIB;
     let fields: Vec<Field> =
         (0..200).map(|at| Field::new(format!("c{at}"), DataType::Int32, at < 100)).collect();

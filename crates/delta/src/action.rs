@@ -1,4 +1,5 @@
-//! The actions of a log as JSON, one in each line.
+//! Parses the actions (changes to a table) in the JSON files of a Delta log, which have one action on each
+//! line.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::deletion::DeletionVector;
 use crate::protocol::Protocol;
 
-/// One action of a log. Actions that say nothing about rows have no variant.
+/// One action of a log. Actions that do not affect what is read have no variant.
 #[derive(Debug)]
 pub(crate) enum Action {
     Add(Add),
@@ -18,7 +19,7 @@ pub(crate) enum Action {
     Sidecar(Sidecar),
 }
 
-/// An action that makes a file live.
+/// An action that adds a data file to the table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
@@ -32,12 +33,13 @@ pub(crate) struct Add {
     pub(crate) deletion_vector: Option<Vector>,
     #[serde(default)]
     pub(crate) base_row_id: Option<i64>,
-    /// The number of rows of the file, if a checkpoint has it apart from the other statistics.
+    /// The number of rows of the file, if a checkpoint stores it in a column of its own beside the
+    /// statistics' text.
     #[serde(skip)]
     pub(crate) rows: Option<u64>,
 }
 
-/// An action that ends the life of a file.
+/// An action that removes a data file from the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Remove {
@@ -46,7 +48,7 @@ pub(crate) struct Remove {
     pub(crate) deletion_vector: Option<Vector>,
 }
 
-/// A deletion vector, as the log has it.
+/// A reference to a deletion vector (the set of a file's deleted rows), with the field names of the log.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Vector {
@@ -70,7 +72,7 @@ pub(crate) struct Metadata {
     pub(crate) configuration: BTreeMap<String, Option<String>>,
 }
 
-/// A file with a part of a checkpoint.
+/// A reference from a checkpoint to a sidecar: another file that holds a part of its actions.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Sidecar {
     pub(crate) path: String,
@@ -109,7 +111,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(input: D
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 
-/// Passes each action of a file, which has one in each line, to `take`.
+/// Passes each action of a JSON file to `take`. The file has one action on each line.
 ///
 /// # Errors
 /// `Corrupt`, with the line, for an action that cannot be read; errors of `take`.
@@ -136,7 +138,7 @@ pub(crate) fn each(bytes: &[u8], mut take: impl FnMut(Action) -> Result<()>) -> 
     Ok(())
 }
 
-/// The statistics of a file that are needed.
+/// The part of a file's statistics that is used here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Statistics {

@@ -1,4 +1,4 @@
-//! Checkpoints: the actions of a log as Parquet.
+//! Reads checkpoints: Parquet files that hold, as actions, the whole state of a Delta table at one version.
 
 use bytes::Bytes;
 use chrono::DateTime;
@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 use crate::action::{Action, Add, Metadata, Sidecar, Vector};
 use crate::protocol::Protocol;
 
-/// The columns that are read, by the beginnings of their paths.
+/// The columns of a checkpoint that are read: all leaves whose paths begin with one of these.
 const READ: [&[&str]; 12] = [
     &["add", "path"],
     &["add", "partitionValues"],
@@ -29,10 +29,12 @@ const READ: [&[&str]; 12] = [
     &["protocol"],
 ];
 
-/// The columns of sidecars, which older checkpoints lack.
+/// The path of the column that refers to sidecars (files with parts of a checkpoint). Older checkpoints lack
+/// it.
 const SIDECAR: &[&str] = &["sidecar", "path"];
 
-/// The statistics as text and as columns. The columns are read only if the text is missing.
+/// The paths of the statistics of files: `TEXT` stores them as JSON, `PARSED` as columns. The columns are
+/// read only if there is no text.
 const TEXT: &[&str] = &["add", "stats"];
 const PARSED: [&[&str]; 3] = [
     &["add", "stats_parsed", "minValues"],
@@ -53,7 +55,8 @@ pub(crate) fn each(bytes: Bytes, mut take: impl FnMut(Action) -> Result<()>) -> 
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
         let builder = builder.map_err(|error| malformed(&error.to_string()))?;
-        // All actions differ, so each takes at least a byte.
+        // No two actions of a checkpoint are equal, so each takes at least one byte. A file that claims more
+        // is damaged, and is refused before memory is spent on it.
         let actions = builder.metadata().file_metadata().num_rows();
         if u64::try_from(actions).map_or(true, |actions| actions > length) {
             return Err(malformed(&format!("it claims {actions} actions in {length} bytes")));
@@ -120,7 +123,7 @@ fn of_batch(batch: &RecordBatch, take: &mut impl FnMut(Action) -> Result<()>) ->
     Ok(())
 }
 
-/// The columns of added files.
+/// The columns of a checkpoint that describe `add` actions.
 struct AddColumns<'a> {
     add: &'a Members<'a>,
     parsed: Option<Members<'a>>,
@@ -159,7 +162,7 @@ impl<'a> AddColumns<'a> {
     }
 }
 
-/// Statistics that are stored as columns, written as the text that the log would have.
+/// Writes statistics that are stored as columns as the JSON text that a commit would contain.
 fn text_of(parsed: &StructArray, row: usize) -> String {
     Value::Object(object_of(parsed, row)).to_string()
 }
@@ -169,7 +172,7 @@ fn object_of(members: &StructArray, row: usize) -> Map<String, Value> {
     members.filter_map(|(field, array)| Some((field.name().clone(), value_of(array, row)?))).collect()
 }
 
-/// A value as statistics write it in text; `None` for null and for types without bounds.
+/// A value as the statistics' JSON writes it; `None` for null, and for types without minimum and maximum.
 fn value_of(array: &ArrayRef, row: usize) -> Option<Value> {
     if array.is_null(row) {
         return None;
@@ -209,7 +212,7 @@ fn of_vector(vector: &Members<'_>, storage_type: String, row: usize) -> Result<V
     })
 }
 
-/// A structure of the checkpoint, and its fields by name.
+/// A struct column of the checkpoint. Its methods return fields by name.
 struct Members<'a> {
     name: String,
     array: &'a StructArray,
@@ -221,7 +224,7 @@ impl<'a> Members<'a> {
         Ok(Members { name: name.to_owned(), array })
     }
 
-    /// The rows in which the structure exists.
+    /// The rows in which the struct is not null.
     fn rows(&self) -> impl Iterator<Item = usize> + use<'a> {
         let array = self.array;
         (0..array.len()).filter(|row| array.is_valid(*row))
@@ -231,7 +234,7 @@ impl<'a> Members<'a> {
         self.array.column_by_name(field)
     }
 
-    /// The column of a field, if it exists and has a value in the row.
+    /// The column of a field, if it exists and is not null in the row.
     fn at(&self, field: &str, row: usize) -> Option<&'a ArrayRef> {
         self.column(field).filter(|column| column.is_valid(row))
     }
@@ -364,7 +367,8 @@ mod tests {
         assert_eq!(found, [(Some(7), first), (None, r#"{"minValues":{}}"#.to_owned())]);
     }
 
-    /// The test tries changes of all kinds: bytes that are changed, cut out or put in.
+    /// Bytes are changed, cut off or inserted at random. The reader may accept or refuse the result, but must
+    /// not panic.
     #[test]
     fn mutants_of_a_checkpoint_are_read_or_refused() {
         let sound = written(vec![paths(), sizes(vec![1, 2])]);

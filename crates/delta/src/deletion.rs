@@ -7,22 +7,23 @@ use forebay_base::{Error, ErrorKind, Place, Result, roaring};
 
 use crate::{path, z85};
 
-/// The place of a file's deletion vector, as the log gives it.
+/// A reference to the deletion vector of a file (the set of its deleted rows), as the log gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeletionVector {
-    /// How it is stored: `u` in a file of the table, `i` in the log, `p` in a file with an absolute path.
+    /// How the vector is stored: `u` in a file of the table, `i` inline in the log, `p` in a file with an
+    /// absolute path.
     pub(crate) storage: String,
-    /// The name of the file, the bytes or the path, depending on the storage.
+    /// The encoded name of the file, the encoded bytes or the absolute path, depending on `storage`.
     pub(crate) text: String,
     /// The offset of the vector in its file.
     pub(crate) offset: Option<u64>,
     /// The number of bytes of the vector.
     pub(crate) size: u64,
-    /// The number of rows in the vector.
+    /// The number of rows that the vector marks as deleted.
     pub(crate) count: u64,
 }
 
-/// The place of a deletion vector.
+/// The place where the bytes of a deletion vector are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VectorPlace {
     /// In the log, as these bytes.
@@ -31,8 +32,8 @@ pub enum VectorPlace {
     File {
         /// The path of the file below the folder of the table.
         path: String,
-        /// The range of the vector's bytes in the file, with the size before them and the checksum after
-        /// them.
+        /// The byte range of the vector in the file, which includes the size before the vector and the
+        /// checksum after it.
         range: Range<u64>,
     },
 }
@@ -46,7 +47,7 @@ impl DeletionVector {
         self.count
     }
 
-    /// The place of the vector, for the table in the folder `root`.
+    /// Resolves the place of the vector's bytes, for a table in the folder `root`.
     ///
     /// # Errors
     /// `Corrupt` for an invalid place, `Unsupported` for a place outside the table.
@@ -76,8 +77,8 @@ impl DeletionVector {
         Ok(VectorPlace::File { path, range })
     }
 
-    /// The file that a relative name stands for: a folder, if there is one, and 20 characters that encode a
-    /// number.
+    /// Decodes the path of a vector's file below the table's folder. The text is an optional folder, and 20
+    /// characters that encode the UUID in the file's name.
     fn file_name(&self) -> Option<String> {
         let (folder, number) = self.text.split_at_checked(self.text.len().checked_sub(20)?)?;
         let bytes: [u8; 16] = z85::decoded(number)?.try_into().ok()?;
@@ -88,7 +89,8 @@ impl DeletionVector {
         is_plain.then(|| format!("{folder}deletion_vector_{uuid}.bin"))
     }
 
-    /// Reads the deleted rows from the bytes in the log or from the range of a file.
+    /// Reads the deleted rows from `bytes`, which are those in the log or the range of a file that
+    /// [`place`](Self::place) returned.
     ///
     /// # Errors
     /// `Corrupt` for a wrong checksum, an invalid vector, or a number of rows that differs from the log's.
@@ -134,7 +136,7 @@ mod tests {
     /// A vector of six rows, as text in a log.
     const INLINE: &str = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
 
-    /// The test uses the examples of the protocol's specification.
+    /// The examples are those of Delta's protocol specification.
     #[test]
     fn vectors_are_in_the_log_or_in_files_of_the_table() {
         let of_table = vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6).place("s3://acme/t").unwrap();

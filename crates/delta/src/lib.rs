@@ -1,9 +1,10 @@
 //! The log of a [Delta Lake](https://delta.io) table, read as plain values.
 //!
-//! A Delta table is a folder of Parquet files and a log, `_delta_log`, that says which of them are live. This
-//! crate folds the log: from the names of its files it chooses those that a version needs, and from their
-//! bytes it makes a [`Table`] with the live files, their partition values and deleted rows, and the columns
-//! with their names in the files. It does no I/O: its user lists the folder and fetches the bytes.
+//! A Delta table is a folder of Parquet files with a log, `_delta_log`, that says which of the files belong
+//! to the table. This crate reads the log: from the names of the log's files it chooses those that a version
+//! needs, and from their bytes it makes a [`Table`] with the live files, their partition values and deleted
+//! rows, and the columns with their names in the files. It does no I/O: its user lists the folder and fetches
+//! the bytes.
 //!
 //! ```text
 //! names of _delta_log ─► Segment ─► bytes ─► Replay ─► Table ─► bytes of deletion vectors ─► ranges of rows
@@ -13,10 +14,11 @@
 //!
 //! # What is read
 //!
-//! Tables of reader versions 1, 2 and 3 with the features in [`SUPPORTED_FEATURES`]; any other feature is
-//! refused by its name. Commits as JSON; checkpoints in one file, in several parts, and of the second version
-//! with sidecars; deletion vectors in the log and in files; columns that are found by name or by id. A log is
-//! untrusted: any content gives a [`Table`] or an error with its place.
+//! The crate reads tables of the reader versions 1, 2 and 3 with the features in [`SUPPORTED_FEATURES`], and
+//! refuses any other feature by its name. It reads commits as JSON; checkpoints in one file, in several
+//! parts, and of the second version with sidecars; deletion vectors in the log and in files; and columns that
+//! are found by name or by id. It does not trust the log: any content gives a [`Table`] or an error with its
+//! place.
 
 mod action;
 mod checkpoint;

@@ -1,16 +1,15 @@
-//! The names of files in a log.
+//! Parses the names of the files in a Delta log.
 
-/// The number of digits of a version in a name.
+/// The number of digits of the version at the beginning of a file's name.
 const DIGITS: usize = 20;
 
 /// A kind of file in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFile {
-    /// The changes of one version.
+    /// A file with the changes that made this version.
     Commit(u64),
-    /// The whole content of a version, or a part of it.
+    /// A file with the whole state of the table at a version, or with a part of it.
     Checkpoint {
-        /// The version.
         version: u64,
         /// The number of this part, and the number of parts; `None` if the checkpoint is in one file.
         part: Option<(u32, u32)>,
@@ -18,7 +17,7 @@ pub(crate) enum LogFile {
 }
 
 impl LogFile {
-    /// The kind of the file with this name; `None` for any other, such as checksums and hints.
+    /// The kind of the file with this name; `None` for files that are not read, such as checksums.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (digits, rest) = name.split_at_checked(DIGITS)?;
         let version = number(digits)?;

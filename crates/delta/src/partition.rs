@@ -9,10 +9,10 @@ use forebay_arrow::array::{
 };
 use forebay_arrow::datatypes::*;
 
-/// A column of one row with the value of a text; `None` if the text is not a value of the type, or if a
-/// partition column cannot have the type.
+/// Parses the text of a partition value to a column of one row; `None` if the text is not a value of the
+/// type, or if partition columns cannot have the type.
 pub(crate) fn value(data_type: &DataType, text: Option<&str>) -> Option<ArrayRef> {
-    // Delta does not distinguish a null from an empty value.
+    // In partition values, Delta does not distinguish null from an empty text, so both are read as null.
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Some(new_null_array(data_type, 1));
     };
@@ -61,7 +61,8 @@ pub(crate) fn date(text: &str) -> Option<i32> {
     i32::try_from((date - epoch).num_days()).ok()
 }
 
-/// Parses a time as microseconds since 1970. A text without a zone is in UTC if the column holds moments.
+/// Parses a time as microseconds since 1970. `is_moment` says that the column's type has a time zone: only
+/// then may the text have one. A text without a time zone is read as UTC.
 pub(crate) fn moment(text: &str, is_moment: bool) -> Option<i64> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return is_moment.then(|| at.timestamp_micros());
@@ -72,7 +73,8 @@ pub(crate) fn moment(text: &str, is_moment: bool) -> Option<i64> {
     Some(at.and_utc().timestamp_micros())
 }
 
-/// Parses a decimal without its point; `None` if it has more digits after the point than the scale.
+/// Parses a decimal number as an integer in units of the last of `scale` decimal places; `None` if the number
+/// needs more decimal places.
 fn decimal(text: &str, scale: i8) -> Option<i128> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
@@ -100,7 +102,8 @@ fn decimal(text: &str, scale: i8) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses bytes that are written as characters with the same numbers, some of them as `\u0001`.
+/// Parses a binary value. An escape such as `\u0001` stands for one byte, and any other character for its
+/// UTF-8 bytes.
 fn binary(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,8 +1,9 @@
-//! Paths in a log: encoded as in URLs, and relative to the folder of the table or absolute.
+//! Decodes the paths in a Delta log. They are percent-encoded, and either relative to the table's folder or
+//! absolute.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The path below the table's folder `root` that a text of its log names.
+/// Turns a path in the log into a path below `root`, the folder of the table.
 ///
 /// # Errors
 /// `Unsupported` for a path outside the table, `Corrupt` for a text that is not a path.
@@ -29,7 +30,7 @@ fn leads_out(path: &str, root: &str) -> Error {
         .at(Place::file(path))
 }
 
-/// Whether a path begins at a root or a scheme.
+/// Whether a path is absolute: it begins with `/` or with the scheme of a URL.
 fn is_absolute(path: &str) -> bool {
     let scheme = path.split_once(':').map(|(scheme, _)| scheme);
     let is_scheme = |scheme: &str| {
@@ -39,7 +40,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || scheme.is_some_and(is_scheme) && path.contains(":/")
 }
 
-/// The part of an absolute path below `root`.
+/// The rest of an absolute path after the folder `root`; `None` if the path is not below that folder.
 fn inside<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let plain = |path: &'a str| {
         let rest = path.strip_prefix("file:")?;
@@ -55,7 +56,7 @@ fn inside<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     below?.strip_prefix('/')
 }
 
-/// A text with escapes such as `%41` decoded; unchanged if the result is not UTF-8.
+/// Decodes percent escapes such as `%41`. Returns the text unchanged if the decoded bytes are not UTF-8.
 fn decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The requirements of a table on its readers.
+//! The protocol of a Delta table: the version and the features that a reader must support.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ pub const SUPPORTED_FEATURES: [&str; 8] = [
     "vacuumProtocolCheck",
 ];
 
-/// The first reader version in which tables name their features.
+/// The first reader version in which a table lists the features that it requires.
 const WITH_FEATURES: i64 = 3;
 
-/// The protocol of a table.
+/// The protocol that a table requires of its readers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Protocol {
@@ -30,7 +30,7 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    /// Refuses a requirement that is not supported, by its name.
+    /// Returns an error that names the version or feature, if this crate does not support it.
     pub(crate) fn check(&self) -> Result<()> {
         if self.min_reader_version > WITH_FEATURES {
             let cause = format!(

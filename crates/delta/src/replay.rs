@@ -1,4 +1,5 @@
-//! Folds a log: commits from the newest to the oldest, and then the checkpoint.
+//! Computes the state of a table from its log: takes the commits from the newest to the oldest, and then the
+//! checkpoint.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,27 +15,28 @@ use crate::schema::{self, Found};
 use crate::table::{Table, TableFile};
 use crate::{checkpoint, path, statistics};
 
-/// The property of a table that says how its columns are found in its files.
+/// The table property that says how columns are matched with those in the files.
 const MAPPING: &str = "delta.columnMapping.mode";
 
-/// A log that is being folded. Newer files of the log take precedence over older ones, so they are taken from
-/// the newest to the oldest.
+/// The state of a table while its log is being read. The files of the log are taken from the newest to the
+/// oldest, and what a newer file says takes precedence.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// The folder of the table, as an absolute path or URL.
     root: String,
     protocol: Option<Protocol>,
     metadata: Option<Metadata>,
-    /// Hashes of the files, with their deleted rows, that an action has named. Hashes take far fewer bytes
-    /// than paths.
+    /// A hash of the path and the deletion vector in each file action taken so far. Hashes take far less
+    /// memory than paths.
     seen: HashSet<u128>,
     files: Vec<TableFile>,
-    /// For each set of partition values, by the names of the columns in the log, its number.
+    /// The index of each partition, by its values. The keys of the inner map are the names of columns in the
+    /// log.
     partitions: HashMap<BTreeMap<String, Option<String>>, u32>,
 }
 
 impl Replay {
-    /// The log of the table in the folder `root`, which is an absolute path or URL.
+    /// Starts to read the log of the table in the folder `root`, which is an absolute path or URL.
     pub fn new(root: &str) -> Self {
         Replay { root: root.to_owned(), ..Replay::default() }
     }
@@ -66,14 +68,15 @@ impl Replay {
         Ok(sidecars)
     }
 
-    /// Takes an action; returns the name of the sidecar that it refers to, if it does.
+    /// Takes an action. Returns the name of the sidecar if the action refers to one.
     fn take(&mut self, action: Action) -> Result<Option<String>> {
         match action {
             Action::Add(add) => self.add(add)?,
             Action::Remove(remove) => {
                 self.is_new(&remove.path, remove.deletion_vector.as_ref());
             }
-            // The first metadata taken is the newest, and so that of the version.
+            // Actions come from the newest to the oldest, so the first metadata and the first protocol are
+            // the valid ones.
             Action::Metadata(metadata) => drop(self.metadata.get_or_insert(metadata)),
             Action::Protocol(protocol) => drop(self.protocol.get_or_insert(protocol)),
             Action::Sidecar(sidecar) => {
@@ -90,7 +93,7 @@ impl Replay {
         Ok(None)
     }
 
-    /// Whether no newer action named a file with these deleted rows.
+    /// Whether this is the first action on this path with this deletion vector, and therefore the newest.
     fn is_new(&mut self, path: &str, vector: Option<&Vector>) -> bool {
         let mut hash = Xxh3::new();
         hash.update(path.as_bytes());
@@ -120,7 +123,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Refuses a table with unsupported requirements as soon as these are known, before its files are read.
+    /// Refuses a table that requires unsupported features. The check is possible once the protocol was taken,
+    /// before the rest of the log is read.
     ///
     /// # Errors
     /// `Unsupported`, with the name of the feature.
@@ -128,7 +132,7 @@ impl Replay {
         self.protocol.as_ref().map_or(Ok(()), Protocol::check)
     }
 
-    /// The version that results from the log.
+    /// The table at `version`, as the log that was taken describes it.
     ///
     /// # Errors
     /// `Unsupported`, by name, for features and types that are not supported; `Corrupt` if the log lacks the
@@ -174,8 +178,8 @@ impl Replay {
     }
 }
 
-/// The time of a commit in milliseconds since 1970, if the commit states it. The commit's time then counts
-/// instead of its file's.
+/// The time of a commit in milliseconds since 1970, if the commit itself states it. It takes precedence over
+/// the modification time of the commit's file.
 pub fn commit_time(bytes: &[u8]) -> Option<i64> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -187,7 +191,7 @@ pub fn commit_time(bytes: &[u8]) -> Option<i64> {
     struct First {
         commit_info: Info,
     }
-    // A commit that states its time does so in its first action.
+    // If a commit states its time, that is in its first action.
     let first = bytes.split(|byte| *byte == b'\n').next()?;
     serde_json::from_slice::<First>(first).ok()?.commit_info.in_commit_timestamp
 }
@@ -214,7 +218,8 @@ mod tests {
         format!(r#"{{"remove":{{"path":"{path}"}}}}{}"#, "\n")
     }
 
-    /// The live files after commits, which are given from the oldest to the newest.
+    /// The paths of the files that belong to the table after `commits`, which are given from the oldest to
+    /// the newest.
     fn live(commits: &[String]) -> Result<Vec<String>> {
         let mut replay = Replay::new("/t");
         commits.iter().rev().try_for_each(|commit| replay.commit(commit.as_bytes()))?;

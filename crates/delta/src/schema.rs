@@ -1,4 +1,5 @@
-//! The columns of a table: as they are delivered, and their names in its files.
+//! The columns of a Delta table: their delivered names and types, and their names and ids in the table's
+//! files.
 
 use std::sync::Arc;
 
@@ -6,19 +7,19 @@ use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use serde_json::{Map, Value};
 
-/// The key of a column's number in its metadata.
+/// The key, in a column's metadata, of its id in the files.
 const ID: &str = "delta.columnMapping.id";
-/// The key of a column's name in the files, in its metadata.
+/// The key, in a column's metadata, of its name in the files.
 const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 
-/// How the columns of a table are found in its files.
+/// How a column of the table is matched with a column of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// By the same names as in the table.
     AsNamed,
-    /// By separate names, which the schema gives.
+    /// By a separate name in the files, which the schema gives.
     ByName,
-    /// By their numbers in the schema.
+    /// By a field id in the files, which the schema gives.
     ById,
 }
 
@@ -30,18 +31,18 @@ pub struct TableColumn {
     pub field: FieldRef,
     /// The name of the column in the files.
     pub stored: StoredName,
-    /// Whether the values of the column are in the log.
+    /// Whether this is a partition column, whose values are in the log and not in the files.
     pub is_partition: bool,
 }
 
-/// The name of a field in the files of a table.
+/// The name and id of a field in the files of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredName {
     /// The name in the table.
     pub name: String,
     /// The name in the files.
     pub stored: String,
-    /// The number of the field in the files.
+    /// The id of the field in the files, if the schema gives one.
     pub id: Option<i32>,
     /// The names inside the field: the fields of a structure, the item of a list, the key and the value of a
     /// map.
@@ -49,7 +50,7 @@ pub struct StoredName {
 }
 
 impl Found {
-    /// The mapping for a value of the table's property.
+    /// Parses the value of the table property `delta.columnMapping.mode`.
     pub(crate) fn from_mode(mode: Option<&str>) -> Result<Self> {
         match mode {
             None | Some("none") => Ok(Found::AsNamed),
@@ -63,7 +64,7 @@ impl Found {
     }
 }
 
-/// The columns of a schema, which the log stores as text.
+/// Parses the columns of a table's schema, which the log stores as JSON text.
 ///
 /// # Errors
 /// `Corrupt` for a text that is not a schema; `Unsupported`, with the column, for types that are not
@@ -92,7 +93,7 @@ fn fields_of(structure: &Value) -> Option<&Vec<Value>> {
     structure.get("fields")?.as_array()
 }
 
-/// A field of the schema or of a structure in it.
+/// Parses a field of the schema or of a struct in it.
 fn member(field: &Value, found: Found) -> Result<(FieldRef, StoredName)> {
     let name = field.get("name").and_then(Value::as_str).ok_or_else(|| malformed("a field has no name"))?;
     let data_type = field.get("type").ok_or_else(|| malformed("a field has no type"))?;
@@ -116,7 +117,7 @@ fn member(field: &Value, found: Found) -> Result<(FieldRef, StoredName)> {
     Ok((Arc::new(Field::new(name, of.data_type, true)), stored))
 }
 
-/// A type, and the names inside it.
+/// A data type, and the stored names of the fields inside it.
 struct TypedNames {
     data_type: DataType,
     inner: Vec<StoredName>,
@@ -181,7 +182,7 @@ fn primitive(name: &str) -> Result<DataType> {
     })
 }
 
-/// A type of the form `decimal(10,2)`.
+/// Parses a decimal type, such as `decimal(10,2)`.
 fn decimal(name: &str) -> Option<DataType> {
     let (digits, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
     let (digits, scale) = (digits.trim().parse().ok()?, scale.trim().parse().ok()?);
@@ -189,7 +190,7 @@ fn decimal(name: &str) -> Option<DataType> {
         .then_some(DataType::Decimal128(digits, scale))
 }
 
-/// A string type with a maximum length.
+/// Parses a string type with a maximum length, such as `varchar(20)`. The length is not kept.
 fn text(name: &str) -> Option<DataType> {
     let is_text = name.starts_with("char(") || name.starts_with("varchar(");
     is_text.then_some(DataType::Utf8View)

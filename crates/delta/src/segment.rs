@@ -22,8 +22,8 @@ pub struct Segment {
     pub version: u64,
     /// The commits from the newest to the oldest, as indices into the listing.
     pub commits: Vec<Commit>,
-    /// The parts of the checkpoint, as indices into the listing; empty if the commits begin with the first
-    /// one.
+    /// The parts of the checkpoint, as indices into the listing; empty if the log begins with its first
+    /// commit.
     pub checkpoint: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ pub fn commits(entries: &[LogEntry]) -> Vec<Commit> {
 }
 
 impl Segment {
-    /// The files of the newest version, or of the version `wanted`.
+    /// Chooses the files that make up the version `wanted`, or the newest version.
     ///
     /// # Errors
     /// `NotFound` for a log without a version, and for a version that the log does not have, or no longer
@@ -102,7 +102,7 @@ impl Segment {
     }
 }
 
-/// The oldest version for which all files are listed.
+/// The oldest version that the listed files can still make.
 fn oldest(commits: &[Commit], checkpoints: &BTreeMap<u64, Vec<usize>>) -> Option<u64> {
     match commits.first().map(|commit| commit.version) {
         Some(0) => Some(0),
@@ -110,7 +110,7 @@ fn oldest(commits: &[Commit], checkpoints: &BTreeMap<u64, Vec<usize>>) -> Option
     }
 }
 
-/// The complete checkpoints of a listing, each with the places of its parts.
+/// The complete checkpoints in a listing: for each version, the indices of its parts in the listing.
 fn checkpoints(entries: &[LogEntry]) -> BTreeMap<u64, Vec<usize>> {
     let mut whole = BTreeMap::new();
     let mut parts: BTreeMap<(u64, u32), BTreeMap<u32, usize>> = BTreeMap::new();
@@ -145,7 +145,8 @@ mod tests {
         names.iter().map(|of| LogEntry { name: name(of), modified: 0 }).collect()
     }
 
-    /// The version, the versions of the commits, and the indices of the checkpoint's parts; or the error.
+    /// The version of the segment, the versions of its commits and the indices of its checkpoint's parts, or
+    /// the error message.
     fn segment(names: &[&str], wanted: Option<u64>) -> Result<(u64, Vec<u64>, Vec<usize>), String> {
         let made = Segment::from_entries(&entries(names), wanted).map_err(|error| error.to_string())?;
         Ok((made.version, made.commits.iter().map(|commit| commit.version).collect(), made.checkpoint))

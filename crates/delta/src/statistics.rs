@@ -1,8 +1,9 @@
-//! The statistics in the log about the values in files, column by column.
+//! Reads the statistics in a Delta log: for each column, the least and greatest value and the nulls of each
+//! file.
 //!
-//! Bounds may be wider than the values: the log shortens texts and cuts times to milliseconds, and it still
-//! counts rows that were deleted later. Bounds are widened here if the log does not say by how much they were
-//! cut.
+//! The bounds may be wider than the values: the log shortens texts and cuts times to milliseconds, and it
+//! still counts rows that were deleted later. A greatest value that may have been cut is raised here, so that
+//! no value exceeds it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use serde_json::Value;
 use crate::partition;
 use crate::schema::TableColumn;
 
-/// The least number of characters of a text that may be the beginning of a longer one.
+/// A greatest value of at least this many characters may be the shortened beginning of a longer text.
 const MAY_BE_CUT: usize = 32;
 
-/// A byte that is greater than any byte of a text.
+/// A byte that is greater than any byte of UTF-8 text.
 const BEHIND_ALL: u8 = 0xff;
 
-/// The statistics of a file that are used.
+/// The part of a file's statistics that is used here.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct OfFile {
@@ -35,7 +36,8 @@ struct OfFile {
     null_count: Option<BTreeMap<String, Value>>,
 }
 
-/// The statistics of files whose texts in the log are given. Invalid statistics are ignored.
+/// The statistics of each column by its name. `texts` are the statistics of each file as the log has them;
+/// texts that cannot be parsed are ignored.
 pub(crate) fn of_files<'a>(
     columns: &[TableColumn],
     texts: impl ExactSizeIterator<Item = Option<&'a str>>,
@@ -77,7 +79,7 @@ pub(crate) fn of_files<'a>(
     building.into_iter().map(|(column, building)| (name(column), building.finish(files))).collect()
 }
 
-/// The statistics of a column, for the files read so far.
+/// The statistics of one column while files are added.
 struct Building {
     data_type: DataType,
     bounds: StoredBounds,
@@ -135,7 +137,7 @@ impl Building {
         }
     }
 
-    /// Adds missing bounds for all files before this one that have none yet.
+    /// Appends null bounds for all files before `file` that have no bounds yet.
     fn fill(&mut self, file: usize) {
         fn each<B>(ends: &mut [B; 2], mut more: impl FnMut(&mut B)) {
             ends.iter_mut().for_each(&mut more);
@@ -163,7 +165,7 @@ impl Building {
     }
 }
 
-/// Integers as the dates or times that they stand for.
+/// Converts integers to the dates or times that they stand for; other integers stay as they are.
 fn typed(numbers: Int64Array, data_type: &DataType) -> ArrayRef {
     match data_type {
         DataType::Date32 => Arc::new(numbers.unary::<_, Date32Type>(|days| days as i32)),
@@ -182,21 +184,22 @@ fn append<B, T>(ends: &mut [B; 2], bounds: Option<(T, T)>, add: impl Fn(&mut B, 
     add(last, greatest);
 }
 
-/// An integer, or the integer that stands for a date or a time.
+/// Parses a bound as an integer: the integer itself, the days of a date or the microseconds of a time.
+/// `is_last` says that the bound is the greatest value.
 fn whole(data_type: &DataType, value: &Value, is_last: bool) -> Option<i64> {
     match data_type {
         DataType::Date32 => partition::date(value.as_str()?).map(i64::from),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let at = partition::moment(value.as_str()?, zone.is_some())?;
-            // The bound may have been cut to milliseconds.
+            // The log may have cut the greatest time to milliseconds, so 1,000 microseconds are added.
             if is_last { at.checked_add(1_000) } else { Some(at) }
         }
         _ => value.as_i64(),
     }
 }
 
-/// Parses a float. A file that was written before its column was widened has bounds of narrower floats, as
-/// decimal texts.
+/// Parses a bound as a float. If the column was widened from 32 to 64 bits, the bound of an older file is the
+/// decimal text of a 32-bit float, which may differ from that float, so the wider of the two bounds is taken.
 fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
     let value = value.as_f64()?;
     let narrow = f64::from(value as f32);
@@ -207,7 +210,8 @@ fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
     })
 }
 
-/// The bytes of a text. If it is the greatest value, it may be the beginning of a greater one.
+/// The bytes of a text bound. The greatest value may be a shortened text, so a byte greater than any text is
+/// appended if it is long.
 fn bytes(text: &str, is_last: bool) -> Option<Vec<u8>> {
     let mut bytes = text.as_bytes().to_vec();
     if is_last && text.chars().nth(MAY_BE_CUT - 1).is_some() {
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
     use crate::schema::{self, Found};
 
-    /// The statistics of a column with this type, for files whose texts are given.
+    /// The statistics of a column `x` of this type, in files whose statistics are `texts`.
     fn of_values(data_type: &str, texts: &[&str]) -> ColumnStatistics {
         let schema = format!(
             r#"{{"type":"struct","fields":[{{"name":"x","type":"{data_type}","nullable":true,"metadata":{{}}}}]}}"#

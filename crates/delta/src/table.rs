@@ -10,10 +10,10 @@ use crate::deletion::DeletionVector;
 use crate::partition;
 use crate::schema::{Found, TableColumn};
 
-/// The property of a table that says whether it tracks row ids.
+/// The table property that says whether rows have ids that stay the same in later versions.
 const TRACKING: &str = "delta.enableRowTracking";
 
-/// The property with the name of the column for row ids.
+/// The table property with the name of the column that stores row ids.
 const ROW_ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
 
 /// One version of a table: its columns and its live files.
@@ -21,7 +21,7 @@ const ROW_ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColumnName";
 pub struct Table {
     /// The number of the version.
     pub version: u64,
-    /// The identity of the table, which is the same in all of its versions.
+    /// The id of the table, which is the same in all of its versions.
     pub id: String,
     /// The reader version that the table requires.
     pub min_reader_version: i64,
@@ -29,7 +29,7 @@ pub struct Table {
     pub features: Vec<String>,
     /// The columns in order.
     pub columns: Vec<TableColumn>,
-    /// How the columns are found in the files.
+    /// How the table's columns are matched with those of the files.
     pub found: Found,
     /// The partition columns by the names that the table gives them, in the order of the partitions.
     pub partition_columns: Vec<String>,
@@ -60,19 +60,20 @@ pub struct TableFile {
     pub first_row_id: Option<i64>,
     /// The deletion vector of the file, if rows are deleted.
     pub deletion: Option<Box<DeletionVector>>,
-    /// The statistics as text, while the log is being read.
+    /// The statistics as JSON text. They are kept here only until the whole log was read.
     pub(crate) statistics: Option<Box<str>>,
 }
 
 impl Table {
-    /// The name of the column in which rewritten files store the ids that their rows had before, if the table
-    /// tracks row ids. A null stands for the id that the row has by its place in the file.
+    /// The name of the column in which rewritten files keep the row ids that their rows had before, if the
+    /// table tracks row ids. If the column is null, the row's id is the file's first id plus the row's
+    /// position.
     pub fn row_id_column(&self) -> Option<&str> {
         let is_tracked = self.configuration.get(TRACKING).is_some_and(|text| text == "true");
         self.configuration.get(ROW_ID_COLUMN).filter(|_| is_tracked).map(String::as_str)
     }
 
-    /// The values of the partition columns in a partition, each as a column of one row.
+    /// Parses the values of one partition's columns. Each becomes an array of one row.
     ///
     /// # Errors
     /// `Corrupt`, with the column, for a text that is not a value of its type.

@@ -1,11 +1,11 @@
-//! Decodes text of 85 characters to bytes, as ZeroMQ defines it.
+//! Decodes Z85, ZeroMQ's encoding of bytes as text: five characters of an alphabet of 85 stand for four
+//! bytes.
 
 /// The characters in the order of their values.
 const CHARACTERS: &[u8; 85] =
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
-/// The bytes of a text, four for every five characters; `None` if the length is wrong or a character is not
-/// one of the 85.
+/// Decodes a text; `None` if its length is not a multiple of five or a character is not in the alphabet.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(5) {
         return None;

@@ -1,4 +1,4 @@
-//! Reads Avro files as Iceberg writes them: records whose fields have numbers.
+//! Reads Avro files as Iceberg writes them: records whose fields have ids.
 //!
 //! The reader trusts no count in a file: values are made only of bytes that exist, and a block holds at most
 //! [`LARGEST_BLOCK`] bytes.
@@ -24,10 +24,10 @@ const MARKER: usize = 16;
 /// The most bytes of a block once it is decompressed. Writers begin a new block after 64 KiB.
 const LARGEST_BLOCK: usize = 64 << 20;
 
-/// The most bytes of a decompressed file, beyond one block, as a multiple of its compressed size.
+/// A file may decompress to at most this many times its compressed size, plus one block of the largest size.
 const MOST_EXPANSION: usize = 200;
 
-/// Passes each record of a file, with the fields that are wanted, to `take`.
+/// Passes each record of a file to `take`, with the wanted fields only.
 ///
 /// # Errors
 /// `Corrupt` for a damaged file, `Unsupported` for an unknown codec, and the errors of `take`.
@@ -54,7 +54,8 @@ pub(crate) fn each(
         left = left.saturating_sub(data.len());
         let mut records = Input::new(&data);
         for _ in 0..count {
-            // Records without bytes could go on without end.
+            // A record of an odd schema can take no bytes at all, so a wrong count could otherwise repeat
+            // this loop almost for ever.
             if records.is_empty() {
                 return Err(malformed("a block has fewer records than it says"));
             }
@@ -155,7 +156,8 @@ mod tests {
         let circle =
             json!({"type": "record", "name": "r", "fields": [{"name": "a", "type": "r", "field-id": 1}]});
         assert!(refused(&file(&circle, "null", 1, &[0])).contains("makes no sense"));
-        // Each type has the one before it twice, so that there are 2^24 values without a byte of input.
+        // Each record type contains the one before it twice, so a value of the last type has 2^24 parts but
+        // takes no byte of the input.
         let mut doubled = json!("null");
         for depth in 0..24 {
             let pair = |name: &str, of: Json| json!({"name": name, "type": of, "field-id": 1});

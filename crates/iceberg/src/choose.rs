@@ -1,14 +1,15 @@
-//! Chooses the snapshot of a table that a user means.
+//! Chooses the snapshot of an Iceberg table that a user asks for by id, name or time.
 
 use forebay_base::{Error, ErrorKind, Result};
 
 use crate::manifest::Manifest;
 use crate::metadata::{Metadata, Snapshot};
 
-/// The most numbers or names that a message lists.
+/// The most snapshot ids or names that an error message lists.
 const SHOWN: usize = 5;
 
-/// The type of a branch, whose snapshot changes with each commit; a tag keeps its snapshot.
+/// The `type` of a reference that is a branch. A branch points to another snapshot after each commit, while a
+/// tag keeps its snapshot.
 const BRANCH: &str = "branch";
 
 /// The snapshot that a user asks for.
@@ -16,10 +17,10 @@ const BRANCH: &str = "branch";
 pub enum Wanted<'a> {
     /// The current snapshot.
     Newest,
-    /// The snapshot with this number.
+    /// The snapshot with this id.
     Id(u64),
-    /// The snapshot of a branch or a tag, or a snapshot and the schema to read it with, by their numbers,
-    /// such as `7@2`.
+    /// The snapshot of the branch or tag with this name. A name such as `7@2` also means the snapshot with id
+    /// 7, read with the schema with id 2.
     Named(&'a str),
     /// The snapshot that was current at a time, in milliseconds since 1970.
     Time(i64),
@@ -30,17 +31,19 @@ pub enum Wanted<'a> {
 pub struct Chosen<'a> {
     /// The snapshot; `None` for a table without any.
     pub snapshot: Option<&'a Snapshot>,
-    /// The number of the schema to read with.
+    /// The id of the schema to read with.
     pub schema: i64,
-    /// Whether the schema is the one that the snapshot's number alone selects.
+    /// Whether choosing the snapshot by its id alone would select the same schema.
     pub is_of_its_time: bool,
-    /// Whether the snapshot is that of a branch, which is read as the table is now.
+    /// Whether the snapshot was chosen as the newest of a branch. It is then read with the table's current
+    /// schema.
     pub(crate) is_branch: bool,
 }
 
 impl Chosen<'_> {
-    /// The partition fields of the snapshot, as users write them. A branch has those of newly written files.
-    /// Any other snapshot has those of its latest `manifests`, since the metadata does not record them.
+    /// The partition fields of the snapshot, as users write them. A branch has those that the table uses for
+    /// new files. Any other snapshot has those of its latest manifest in `manifests`, because the metadata
+    /// does not record them for snapshots.
     pub fn partitioned_by(&self, metadata: &Metadata, manifests: &[Manifest]) -> Vec<String> {
         let latest = manifests.iter().max_by_key(|manifest| (manifest.sequence, manifest.spec));
         metadata.partitioned_by(latest.filter(|_| !self.is_branch).map(|manifest| manifest.spec))
@@ -88,11 +91,12 @@ impl Metadata {
         Ok(Chosen { snapshot: Some(snapshot), schema, is_of_its_time, is_branch })
     }
 
-    /// The number of the snapshot that was current at a time.
+    /// The id of the snapshot that was current at a time.
     fn at(&self, time: i64) -> Result<i64> {
         let logged = self.log.iter().filter(|logged| logged.timestamp_ms <= time);
         let logged = logged.max_by_key(|logged| logged.timestamp_ms).map(|logged| logged.snapshot_id);
-        // Older writers keep no log, so the times of the snapshots decide.
+        // Older writers record no log of current snapshots. The snapshot made last before the time is taken
+        // then.
         let made = || {
             let made = self.snapshots.iter().filter(|snapshot| snapshot.time <= time && self.log.is_empty());
             made.max_by_key(|snapshot| snapshot.time).map(|snapshot| snapshot.id)
@@ -129,13 +133,13 @@ impl Metadata {
     }
 }
 
-/// Parses the numbers of a snapshot and of a schema, such as `7@2`.
+/// Parses the id of a snapshot and the id of a schema from a name such as `7@2`.
 fn with_schema(name: &str) -> Option<(u64, i64)> {
     let (id, schema) = name.split_once('@')?;
     Some((id.parse().ok()?, schema.parse().ok()?))
 }
 
-/// The first names, and the number of the others.
+/// Joins the first names, and adds how many more there are.
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! The defaults of columns, which the metadata has as JSON.
+//! Parses the default values of columns, which the metadata stores as JSON.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 use forebay_arrow::datatypes::{DataType, TimeUnit};
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::avro::AvroValue;
 
-/// The value of a column's default; `None` if the JSON does not fit the type.
+/// Parses the default value of a column; `None` if the JSON does not fit the type.
 pub(crate) fn value(data_type: &DataType, json: &Json) -> Option<AvroValue> {
     let text = || json.as_str();
     Some(match data_type {
@@ -51,7 +51,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// The digits of a decimal as a whole number, with as many digits after the point as `scale` says.
+/// Parses a decimal number as an integer in units of the last of `scale` decimal places.
 fn decimal(text: &str, scale: usize) -> Option<i128> {
     let (digits, is_negative) = match text.strip_prefix('-') {
         Some(digits) => (digits, true),

@@ -1,20 +1,22 @@
-//! Deletion vectors, and the columns of files that delete rows by position.
+//! Reads deletion vectors (sets of deleted rows), and names the columns of files that delete rows by
+//! position.
 
 use std::ops::Range;
 
 use forebay_base::{Error, ErrorKind, Result, roaring};
 
-/// The columns of a file that deletes rows by position, with their numbers: the location of a data file, and
-/// the row in it.
+/// The names and field ids of the columns of a file that deletes rows by position. The columns hold the
+/// location of a data file and the position of a row in it.
 pub const POSITION_COLUMNS: [(&str, i32); 2] = [("file_path", 2_147_483_546), ("pos", 2_147_483_545)];
 
-/// The bytes around a vector in its file: its size before it, and its checksum after it.
+/// The number of bytes that frame a vector in its file: its size before it, and its checksum after it.
 const FRAME: u64 = 8;
 
-/// The most bytes of a vector with its frame, since the length in a manifest is untrusted.
+/// The most bytes of a vector and its frame that are accepted, because the length in a manifest is not
+/// trusted.
 const LONGEST: u64 = i32::MAX as u64;
 
-/// The place of a data file's deleted rows, as a vector in another file.
+/// A reference to the deletion vector (set of deleted rows) of a data file, which is stored in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionVector {
     /// The location of the file that stores the vector.
@@ -23,9 +25,9 @@ pub struct DeletionVector {
     pub size: u64,
     /// The first byte of the vector in that file.
     pub(crate) offset: u64,
-    /// The number of bytes of the vector with its frame.
+    /// The length of the vector in bytes, with its frame (size and checksum).
     pub(crate) length: u64,
-    /// The number of rows in the vector.
+    /// The number of rows that the vector marks as deleted.
     pub(crate) count: u64,
 }
 

@@ -4,8 +4,8 @@
 //! manifest lists files with rows or files that delete rows. This crate parses all of these: it chooses a
 //! snapshot from the bytes of the metadata, and turns the bytes of the snapshot's manifests into a [`Table`]
 //! with the live files, the deletes that apply to each, the values of partitions, and the columns with their
-//! numbers in the files. It does no input or output: its user fetches the bytes, and reads the Parquet files
-//! that delete rows.
+//! field ids. It does no input or output: its user fetches the bytes, and reads the Parquet files that delete
+//! rows.
 //!
 //! ```text
 //! metadata ─► Metadata ─► Chosen ─► bytes of manifests ─► Scan ─► Table ─► bytes of vectors ─► rows
@@ -15,10 +15,10 @@
 //!
 //! # What is read
 //!
-//! Tables of the format versions 1, 2 and 3 whose files are Parquet: columns by number, defaults of columns,
-//! values of partitions, deletes by position and by equality, deletion vectors. Other formats of files, types
-//! that have no columnar form, and encrypted files are refused by name. Metadata is untrusted: whatever it
-//! holds gives a [`Table`] or an error with its place.
+//! The crate reads tables of the format versions 1, 2 and 3 whose files are Parquet, with columns that are
+//! found by field id, default values of columns, values of partitions, deletes by position and by equality,
+//! and deletion vectors. It refuses other formats of files, types without an Arrow type, and encrypted files
+//! by name. It does not trust metadata: any content gives a [`Table`] or an error with its place.
 
 mod avro;
 mod choose;

@@ -1,18 +1,19 @@
-//! Resolves the locations in metadata, which are absolute as of when the table was written.
+//! Resolves the locations of files in metadata. They are absolute and were valid when the table was written,
+//! but the table may have moved since.
 
 use std::collections::BTreeMap;
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The place of a table's file.
+/// The place of one of the table's files, relative to the folder or store that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// A file below the folder of the table, by its path from there.
+    /// A file below the folder of the table, by its path relative to that folder.
     Below(String),
-    /// A file in another folder of the table, by its absolute path in the store.
+    /// A file in another folder that the table's properties name, by its absolute path in the same store.
     Beside(String),
-    /// A file below a location that the user allows, by the place of that location among all allowed ones,
-    /// and by its absolute path in that location's store.
+    /// A file below a location that the user allowed: the index of that location in the list of allowed ones,
+    /// and the absolute path of the file in that location's store.
     Allowed(usize, String),
 }
 
@@ -23,10 +24,10 @@ const PATHS: [&str; 4] =
 /// The property that names the folder of the metadata.
 const METADATA_PATH: &str = "write.metadata.path";
 
-/// The folders that a table was written in, as locations.
+/// The folders of a table as its metadata names them, which are those at the time of writing.
 #[derive(Debug)]
 pub struct Folders {
-    /// The folder of the table.
+    /// The folder of the table when it was written.
     written: String,
     /// The folders that the properties of the table name.
     named: Vec<String>,
@@ -34,16 +35,16 @@ pub struct Folders {
     metadata: Option<String>,
 }
 
-/// The folders in which the files of an opened table may be, as locations.
+/// The folders in which the files of an opened table may be. It resolves the locations in the metadata.
 #[derive(Debug)]
 pub struct Locator {
     /// The folder of the table, as an absolute path or a URL.
     root: String,
-    /// The folder that the table was written in, if its files moved from there.
+    /// The folder that the table was written in, unless it is known that the table has not moved.
     written: Option<String>,
-    /// Other folders of the table, in the same store.
+    /// Other folders of the table in the same store, which its properties name.
     named: Vec<String>,
-    /// The locations that the user allows.
+    /// Other locations in which the user allows files of the table.
     allowed: Vec<String>,
 }
 
@@ -53,11 +54,11 @@ impl Folders {
         Folders { written, named, metadata: properties.get(METADATA_PATH).cloned() }
     }
 
-    /// The folders of the table whose metadata is in the folder `metadata` of `root` now, which is an
-    /// absolute path or a URL; and the locations that the user allows beside them.
+    /// The locator for a table that was opened in the folder `root`, an absolute path or a URL. `allowed` are
+    /// other locations in which the user allows files.
     pub fn at(&self, root: &str, allowed: Vec<String>) -> Locator {
-        // If the table was moved, its files moved with it, so that they are below its present folder. The
-        // table was not moved if a property names the folder that its metadata is in now.
+        // Usually the table may have moved, and then its files moved with it to the folder that was opened.
+        // But if a property names the present folder of the metadata, the table has not moved.
         let is_kept_apart = self.metadata.as_ref().is_some_and(|folder| {
             let opened = format!("{root}/metadata");
             Address::parse(&opened).same(&Address::parse(folder))
@@ -71,7 +72,7 @@ impl Folders {
 }
 
 impl Locator {
-    /// The file that a location in the metadata stands for.
+    /// Resolves a location in the metadata to the file that it stands for.
     ///
     /// # Errors
     /// `Unsupported` for a file that is neither in the table's folders nor below an allowed location;
@@ -111,7 +112,7 @@ impl Locator {
     }
 }
 
-/// A location, as a store and a path in it.
+/// A location, split into a store and a path in that store.
 struct Address<'a> {
     /// The scheme and the name of the store; `None` on the local disk.
     store: Option<(&'a str, &'a str)>,
@@ -138,7 +139,7 @@ impl<'a> Address<'a> {
         }
     }
 
-    /// The path of a file from a folder that it is in.
+    /// The path of this file relative to `folder`; `None` if the file is not below that folder.
     fn below(&self, folder: &Address<'_>) -> Option<&'a str> {
         let rest = self.path.strip_prefix(folder.path.trim_end_matches('/'));
         rest.filter(|_| self.store == folder.store)?.strip_prefix('/')
@@ -148,15 +149,15 @@ impl<'a> Address<'a> {
         self.store == other.store && self.path.trim_end_matches('/') == other.path.trim_end_matches('/')
     }
 
-    /// Whether this is a folder of its own and not a whole store.
+    /// Whether this is a folder inside a store, with a path free of `.` and `..`, and not the whole store.
     fn is_folder(&self) -> bool {
         let path = self.path.trim_end_matches('/');
         path.starts_with('/') && path.split('/').all(|part| !matches!(part, "." | ".."))
     }
 }
 
-/// A container in Azure, under the name of its account, since both endpoints of an account have the same
-/// files.
+/// The address of a path in an Azure container. The ending of the host is removed, because both endpoints of
+/// an account (`dfs` and `blob`) have the same files.
 fn azure<'a>(scheme: &'a str, host: &'a str, path: &'a str) -> Address<'a> {
     let endings = [".dfs.core.windows.net", ".blob.core.windows.net"];
     let plain = endings.iter().find_map(|ending| host.strip_suffix(ending));

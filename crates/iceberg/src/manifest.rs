@@ -5,40 +5,41 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use crate::avro::{self, AvroValue, Wanted};
 use crate::statistics::Stated;
 
-/// The numbers of the fields that are read from a list of manifests.
+/// The ids of the fields that are read from a list of manifests.
 const LISTED: &[i32] = &[500, 501, 502, 515, 517, 519, 520];
 
-/// The numbers of the fields that are read from a manifest.
+/// The ids of the fields that are read from a manifest.
 const ENTRY: &[i32] = &[
     0, 2, 3, 100, 101, 102, 103, 104, 110, 121, 122, 125, 126, 127, 128, 129, 130, 131, 132, 134, 135, 142,
     143, 144, 145,
 ];
 
-/// The number of the field with the values of a partition.
+/// The id of the field that holds a file's partition values.
 const PARTITION: i32 = 102;
 
-/// The column in which a rewritten file stores the ids that its rows had before, and its number. A null
-/// stands for the id that the row has by its place in the file.
+/// The name and field id of the column in which rewritten files keep the row ids that their rows had before.
+/// If it is null, the row's id is the file's first id plus the row's position.
 pub const ROW_ID_COLUMN: (&str, i32) = ("_row_id", 2_147_483_540);
 
-/// A manifest, as a list of manifests has it: it lists files in turn.
+/// An entry of a list of manifests. A manifest is a file that lists files of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The location of the manifest.
     pub location: String,
     /// The size of the manifest in bytes, if it is known.
     pub size: Option<u64>,
-    /// The number of the partition spec of its files.
+    /// The id of the partition spec (list of partition fields) of the files in the manifest.
     pub(crate) spec: i64,
     /// The sequence number of the commit that added the manifest.
     pub(crate) sequence: i64,
-    /// Whether the files of the manifest delete rows.
+    /// Whether the manifest lists files that delete rows, and not data files.
     pub(crate) has_deletes: bool,
-    /// The id of the first row of its files that have no id of their own, if the table tracks row ids.
+    /// The id of the first row in those files of the manifest that state no first row id, if the table tracks
+    /// row ids.
     pub(crate) first_row_id: Option<i64>,
 }
 
-/// A file that a manifest adds or keeps.
+/// An entry of a manifest: a data file or a delete file that belongs to the snapshot.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) content: Content,
@@ -47,17 +48,18 @@ pub(crate) struct Entry {
     pub(crate) partition: AvroValue,
     pub(crate) rows: u64,
     pub(crate) size: u64,
-    /// The sequence number of the commit that the file's rows belong to.
+    /// The sequence number of the commit that wrote the file's rows.
     pub(crate) sequence: i64,
-    /// The statistics of its values.
+    /// The statistics of the file's columns, as the manifest states them.
     pub(crate) statistics: Stated,
     /// The number of row groups, if the manifest says where they begin.
     pub(crate) row_groups: Option<usize>,
     /// The id of the file's first row, if the table tracks row ids.
     pub(crate) first_row_id: Option<i64>,
-    /// The numbers of the columns whose values identify deleted rows.
+    /// The field ids of the columns whose values identify the deleted rows, in a file that deletes by
+    /// equality.
     pub(crate) equality: Vec<i32>,
-    /// The data file whose rows this file deletes, if it is only one.
+    /// The location of the only data file whose rows this file deletes, if the manifest names one.
     pub(crate) deletes_of: Option<Box<str>>,
     /// The offset of a deletion vector in its file, and its length in bytes.
     pub(crate) blob: Option<(u64, u64)>,
@@ -72,7 +74,8 @@ pub(crate) enum Content {
 }
 
 impl Manifest {
-    /// A manifest of a snapshot that lists its manifests itself.
+    /// A manifest that a snapshot names directly, without a list of manifests (only tables of format version
+    /// 1 do that).
     pub fn alone(location: &str) -> Self {
         Manifest {
             location: location.to_owned(),
@@ -133,13 +136,14 @@ pub(crate) fn each(
         };
         let sequence = match record.take(3).and_then(AvroValue::number) {
             Some(sequence) => sequence,
-            // An added file has the sequence of the commit that added its manifest.
+            // An added file without a sequence number inherits that of its manifest.
             None if is_added || manifest.sequence == 0 => manifest.sequence,
             None => return Err(lacks("its place in the order of commits")),
         };
         let file = record.take(2).ok_or_else(|| lacks("a file"))?;
         let mut entry = entry(file, sequence, manifest)?;
-        // A file without an id follows the files of the manifest that have none either.
+        // A file without a first row id takes the next ids after the earlier files in the manifest that had
+        // none either.
         if manifest.first_row_id.is_none() {
             entry.first_row_id = None;
         } else if entry.first_row_id.is_none() {

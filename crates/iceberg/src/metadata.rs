@@ -1,4 +1,4 @@
-//! The metadata of a table: its schemas, its partition specs and its snapshots.
+//! Parses the metadata of an Iceberg table: its schemas, its partition specs and its snapshots.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,10 +21,10 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 /// The most bytes of metadata that are decompressed.
 const LARGEST: u64 = 1 << 30;
 
-/// The property with the names of columns in files whose columns have no numbers.
+/// The table property with the names of columns, for files whose columns have no field ids.
 const NAME_MAPPING: &str = "schema.name-mapping.default";
 
-/// The number of the first partition field if a table of the first version gives none.
+/// The field id of the first partition field, for tables of format version 1 that do not state it.
 const FIRST_PARTITION_FIELD: i32 = 1_000;
 
 /// The metadata of a table.
@@ -32,21 +32,21 @@ const FIRST_PARTITION_FIELD: i32 = 1_000;
 pub struct Metadata {
     /// The version of the format.
     pub version: i64,
-    /// The identity of the table through all of its snapshots, if it has one.
+    /// The id of the table, which is the same in all of its snapshots; format version 1 may lack it.
     pub id: Option<String>,
-    /// The folders that the table was written in.
+    /// The folders in which the table was written, as the metadata names them.
     pub folders: Folders,
     /// The snapshots that the table keeps.
     pub snapshots: Vec<Snapshot>,
-    /// The snapshot that is current, if there is one.
+    /// The id of the current snapshot, if there is one.
     pub(crate) current: Option<i64>,
     pub(crate) current_schema: i64,
     pub(crate) schemas: BTreeMap<i64, Json>,
     pub(crate) references: BTreeMap<String, Reference>,
-    /// The snapshots that became current, with their times.
+    /// The log of the snapshots that became current, with the times when they did.
     pub(crate) log: Vec<Logged>,
     pub(crate) mapping: NameMapping,
-    /// Whether the table has names for columns of files without numbers.
+    /// Whether the table maps column names to fields, for files whose columns have no field ids.
     pub has_names: bool,
     specs: BTreeMap<i64, Vec<PartitionField>>,
     default_spec: i64,
@@ -56,7 +56,7 @@ pub struct Metadata {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Snapshot {
-    /// The number of the snapshot, which does not follow the order of snapshots.
+    /// The id of the snapshot. Ids do not follow the order of snapshots.
     #[serde(rename = "snapshot-id")]
     pub id: i64,
     /// The time when the snapshot was made, in milliseconds since 1970.
@@ -64,9 +64,9 @@ pub struct Snapshot {
     pub time: i64,
     /// The location of the list of manifests.
     pub manifest_list: Option<String>,
-    /// The locations of the manifests, which a table of the first version may have instead of a list.
+    /// The locations of the manifests, which a table of format version 1 may give instead of `manifest_list`.
     pub manifests: Option<Vec<String>>,
-    /// The number of the schema that was current when the snapshot was made.
+    /// The id of the schema that was current when the snapshot was made.
     pub(crate) schema_id: Option<i64>,
     /// The key with which the list of manifests is encrypted.
     pub(crate) key_id: Option<Json>,
@@ -81,7 +81,7 @@ pub(crate) struct Reference {
     pub(crate) kind: String,
 }
 
-/// A snapshot that became current.
+/// An entry of the log of current snapshots.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Logged {
@@ -94,7 +94,7 @@ pub(crate) struct Logged {
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct PartitionField {
     pub(crate) source_id: Option<i32>,
-    /// The number of the field in manifests.
+    /// The id of the partition field in manifests.
     pub(crate) field_id: Option<i32>,
     pub(crate) transform: String,
 }
@@ -131,7 +131,8 @@ struct Spec {
     fields: Vec<PartitionField>,
 }
 
-/// The version alone, so that a later version is refused as such, whatever else it has.
+/// Only the version of the format. It is parsed first, so that an unsupported version is reported as such
+/// even if nothing else can be parsed.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Version {
@@ -180,7 +181,7 @@ impl Metadata {
             _ => written.partition_specs.into_iter().map(|spec| (spec.spec_id, spec.fields)).collect(),
         };
         let mapping = written.properties.get(NAME_MAPPING);
-        // A negative number means that the table has no current snapshot.
+        // A negative id means that the table has no current snapshot.
         let current = written.current_snapshot_id.filter(|id| *id >= 0);
         if let Some(snapshot) = written.snapshots.iter().find(|snapshot| snapshot.id < 0) {
             return Err(malformed(&format!("a snapshot has the number {}", snapshot.id)));
@@ -202,7 +203,7 @@ impl Metadata {
         })
     }
 
-    /// The columns of the schema with this number.
+    /// The columns of the schema with the id `schema`.
     ///
     /// # Errors
     /// `Corrupt` for a malformed schema; `Unsupported`, with the column, for a type that is not read.
@@ -211,7 +212,8 @@ impl Metadata {
         schema::columns(json.ok_or_else(|| malformed(&format!("it has no schema {schema}")))?, &self.mapping)
     }
 
-    /// The column with this number, as the current schema or else the last schema with the column has it.
+    /// The column with the field id `id`, in the current schema or else in the schema with the highest id
+    /// that has it.
     pub(crate) fn column(&self, id: i32) -> Result<Option<TableColumn>> {
         let current = self.schemas.get(&self.current_schema);
         for schema in current.into_iter().chain(self.schemas.values().rev()) {
@@ -222,14 +224,15 @@ impl Metadata {
         Ok(None)
     }
 
-    /// The fields of a partition spec, with their numbers in manifests.
+    /// The fields of the partition spec `id`, each with its field id in manifests.
     pub(crate) fn spec(&self, id: i64) -> Result<Vec<(i32, PartitionField)>> {
         let fields = self.specs.get(&id).ok_or_else(|| malformed(&format!("it has no partitions {id}")))?;
         let numbered = fields.iter().zip(FIRST_PARTITION_FIELD..);
         Ok(numbered.map(|(field, number)| (field.field_id.unwrap_or(number), field.clone())).collect())
     }
 
-    /// The partition fields of a spec, as users write them; `None` is the spec of newly written files.
+    /// The partition fields of a spec, as users write them. `None` means the spec that the table uses for new
+    /// files.
     pub(crate) fn partitioned_by(&self, spec: Option<i64>) -> Vec<String> {
         let fields = self.specs.get(&spec.unwrap_or(self.default_spec)).into_iter().flatten();
         let shown = fields.filter(|field| !field.is_void()).map(|field| {
@@ -245,7 +248,7 @@ impl Metadata {
 }
 
 impl PartitionField {
-    /// Whether the field was removed from the partitions.
+    /// Whether the field was removed from the partition spec, which leaves a field with the transform `void`.
     pub(crate) fn is_void(&self) -> bool {
         self.transform == "void"
     }

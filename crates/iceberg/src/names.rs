@@ -1,29 +1,29 @@
-//! The names of fields in files whose columns have no numbers.
+//! The names by which fields are found in files whose columns have no field ids.
 
 use std::collections::HashMap;
 
 use forebay_base::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
-/// The name of a table's field, with the number and the names that identify it in files.
+/// The name of a table's field, with the field id and the names by which the field is found in files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldName {
     /// The name of the field in the table.
     pub name: String,
-    /// The number of the field in files.
+    /// The id of the field in the files.
     pub id: i32,
-    /// The names of the field in files without numbers; empty if the table gives none.
+    /// The names of the field in files without field ids; empty if the table gives none.
     pub stored: Vec<String>,
-    /// The fields inside: those of a structure, the item of a list, or the key and the value of a map.
+    /// The fields inside this one: those of a struct, the item of a list, or the key and the value of a map.
     pub inner: Vec<FieldName>,
 }
 
-/// The names that a table gives to its fields in files without numbers.
+/// For each field id, the names that the table maps to it, for files without field ids.
 #[derive(Debug, Default)]
 pub(crate) struct NameMapping(HashMap<i32, Vec<String>>);
 
 impl NameMapping {
-    /// Parses the value of the table's property with the names.
+    /// Parses the value of the table property `schema.name-mapping.default`, which is JSON.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let fields: Vec<Mapped> = serde_json::from_str(text).map_err(|error| {
             let cause = format!("the mapping of names of the table cannot be read: {error}");
@@ -34,7 +34,7 @@ impl NameMapping {
         Ok(mapping)
     }
 
-    /// The names of the field with this number.
+    /// The names that the table maps to the field `id`.
     pub(crate) fn names_of(&self, id: i32) -> Vec<String> {
         self.0.get(&id).cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Folds the manifests of a snapshot to its live files and the deletes that apply to them.
+//! Collects the data files of a snapshot from its manifests, with the deletes that apply to each file.
 
 use std::collections::HashMap;
 
@@ -14,23 +14,25 @@ use crate::statistics::Collected;
 use crate::table::{Equality, Positions, Table, TableFile};
 use crate::value;
 
-/// The manifests of a snapshot that were taken so far.
+/// The data files and deletes of the manifests that were added so far.
 pub struct Scan<'a> {
     metadata: &'a Metadata,
     columns: Vec<TableColumn>,
-    /// The place of each partition in `constants`, by the number of its spec and its values.
+    /// The index of each partition in `constants`, by the id of the partition spec and the partition's
+    /// values.
     partitions: HashMap<(i64, AvroValue), u32>,
     constants: Vec<Vec<(usize, ArrayRef)>>,
     files: Vec<TableFile>,
     statistics: Collected,
     positions: Vec<Positions>,
     equalities: Vec<Equality>,
-    /// The deletion vectors by the data file they belong to, with the sequence numbers of their commits.
+    /// The deletion vector of each data file, by the file's location, with the sequence number of the
+    /// vector's commit.
     vectors: HashMap<Box<str>, (DeletionVector, i64)>,
 }
 
 impl<'a> Scan<'a> {
-    /// Starts a scan that reads with the schema of this number.
+    /// Starts a scan that reads with the schema with the id `schema`.
     ///
     /// # Errors
     /// The errors of [`Metadata::columns`].
@@ -138,7 +140,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The place of a partition in `constants`, which is added if it is new.
+    /// Returns the index of a partition in `constants`, and adds the partition if it is new.
     fn partition(
         &mut self,
         spec: i64,
@@ -150,12 +152,14 @@ impl<'a> Scan<'a> {
             return Ok(*known);
         }
         let mut constants = Vec::new();
-        // Only an identity transform gives the value of the column itself.
+        // Only the transform `identity` stores the column's own value in the partition; others, such as
+        // `year`, do not.
         for (id, field) in fields.iter().filter(|(_, field)| field.transform == "identity") {
             let is_source = |column: &TableColumn| Some(column.name.id) == field.source_id;
             let Some(at) = self.columns.iter().position(is_source) else { continue };
             let column = &self.columns[at];
-            // A partition without the field does not say that the value is null.
+            // If the field is missing from the partition, the column's values are those in the file, and not
+            // null.
             let Some(value) = values.replaced(*id) else { continue };
             let array = value::array(column.field.data_type(), &value).ok_or_else(|| {
                 let cause = "a partition has a value of another type than its column";

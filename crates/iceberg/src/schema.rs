@@ -1,4 +1,5 @@
-//! The columns of a table: their delivered types, and the names and numbers that identify them in files.
+//! The columns of an Iceberg table: their delivered types, and the names and field ids that identify them in
+//! files.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,13 +18,13 @@ pub struct TableColumn {
     /// The field as it is delivered. Strings and binary values are views; everything but the keys of maps may
     /// be null.
     pub field: FieldRef,
-    /// The name of the column, with the number and the names that identify it in files.
+    /// The name of the column, with the field id and the names by which it is found in files.
     pub name: FieldName,
     /// The value of the column in files that lack it, as an array of one row; `None` if it is null there.
     pub default: Option<ArrayRef>,
 }
 
-/// The columns of a schema, as the metadata has it.
+/// Parses the columns of a schema from the JSON of the metadata.
 ///
 /// # Errors
 /// `Corrupt` for a malformed schema; `Unsupported`, with the column, for a type that is not read.
@@ -42,7 +43,7 @@ pub(crate) fn columns(schema: &Json, mapping: &NameMapping) -> Result<Vec<TableC
     }
 }
 
-/// The column with this number, if it is a top-level field of the schema.
+/// The column with the field id `id`, if it is a top-level field of the schema.
 ///
 /// # Errors
 /// The errors of [`columns`].
@@ -83,7 +84,7 @@ fn default_of(json: &Json, data_type: &DataType) -> Result<Option<ArrayRef>> {
     }
 }
 
-/// Parses a field of the schema, or of a structure inside.
+/// Parses a field of the schema or of a struct in it.
 fn member(json: &Json, mapping: &NameMapping) -> Result<(FieldRef, FieldName)> {
     let name = json.get("name").and_then(Json::as_str).ok_or_else(|| malformed("a field has no name"))?;
     let named = |error| at(error, name);
@@ -94,7 +95,7 @@ fn member(json: &Json, mapping: &NameMapping) -> Result<(FieldRef, FieldName)> {
     Ok((field, FieldName { name: name.to_owned(), id, stored: mapping.names_of(id), inner }))
 }
 
-/// A type, and the names of the fields inside.
+/// A data type, and the names of the fields inside it.
 struct Typed {
     data_type: DataType,
     inner: Vec<FieldName>,
@@ -167,7 +168,7 @@ fn primitive(name: &str) -> Result<DataType> {
     })
 }
 
-/// A type of the form `decimal(10,2)`.
+/// Parses a decimal type, such as `decimal(10,2)`.
 fn decimal(name: &str) -> Option<DataType> {
     let (digits, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
     let (digits, scale) = (digits.trim().parse().ok()?, scale.trim().parse().ok()?);
@@ -175,7 +176,7 @@ fn decimal(name: &str) -> Option<DataType> {
     is_one.then_some(DataType::Decimal128(digits, scale))
 }
 
-/// A type of the form `fixed[16]`.
+/// Parses a type of binary values of one length, such as `fixed[16]`.
 fn fixed(name: &str) -> Option<DataType> {
     let size: i32 = name.strip_prefix("fixed[")?.strip_suffix(']')?.trim().parse().ok()?;
     (size > 0).then_some(DataType::FixedSizeBinary(size))

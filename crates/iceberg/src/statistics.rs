@@ -1,6 +1,8 @@
-//! The statistics in manifests about the values in files, column by column.
+//! The statistics of data files in an Iceberg table's manifests: for each column, the nulls and the bounds of
+//! the values.
 //!
-//! Bounds may be wider than the values: writers shorten texts, and rows that were deleted since still count.
+//! The bounds may be wider than the values: writers shorten texts, and bounds still include rows that were
+//! deleted later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use crate::avro::AvroValue;
 use crate::schema::TableColumn;
 use crate::value::MICROSECONDS_A_DAY;
 
-/// The statistics of a file as a manifest has them, by the numbers of the columns.
+/// The statistics that a manifest has for one file. Each is paired with the id of its column.
 #[derive(Debug, Default)]
 pub(crate) struct Stated {
     nulls: Vec<(i32, AvroValue)>,
@@ -25,7 +27,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// Takes the statistics out of a file's record.
+    /// Takes the statistics out of a file's entry in the manifest. The numbers are the field ids of the
+    /// format.
     pub(crate) fn take(file: &mut AvroValue) -> Self {
         Stated {
             nulls: pairs(file.take(110), 121, 122).collect(),
@@ -35,7 +38,8 @@ impl Stated {
     }
 }
 
-/// The entries of a map whose keys are numbers, which Avro stores as records.
+/// The pairs of a map whose keys are numbers. Avro stores such a map as a list of records with a key and a
+/// value.
 fn pairs(map: Option<AvroValue>, key: i32, value: i32) -> impl Iterator<Item = (i32, AvroValue)> {
     map.and_then(AvroValue::items).unwrap_or_default().into_iter().filter_map(move |mut pair| {
         let column = i32::try_from(pair.take(key)?.number()?).ok()?;
@@ -43,7 +47,7 @@ fn pairs(map: Option<AvroValue>, key: i32, value: i32) -> impl Iterator<Item = (
     })
 }
 
-/// The statistics of the files so far, in the order in which they were added.
+/// The statistics of all files that were added so far, column by column.
 #[derive(Default)]
 pub(crate) struct Collected {
     files: usize,
@@ -51,7 +55,7 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// Adds a file with this number of rows, and returns its place.
+    /// Adds a file with this number of rows, and returns its index.
     pub(crate) fn add(&mut self, columns: &[TableColumn], rows: u64, stated: Stated) -> u32 {
         let file = self.files;
         self.files += 1;
@@ -81,7 +85,7 @@ impl Collected {
         self.columns.entry(column).or_insert_with(|| Building::new(&columns[column]))
     }
 
-    /// The statistics by the names of the columns.
+    /// Returns the statistics of each column by the column's name.
     pub(crate) fn finish(self, columns: &[TableColumn]) -> BTreeMap<String, ColumnStatistics> {
         let finished = |(column, building): (usize, Building)| {
             (columns[column].field.name().clone(), building.finish(self.files))
@@ -97,13 +101,14 @@ struct Building {
     nulls: Vec<Nulls>,
 }
 
-/// The least and the greatest value in each file.
+/// The smallest and the largest value of a column in each file.
 enum FileBounds {
-    /// Integers, or the integers that stand for values: 0 and 1 for booleans, days, or microseconds.
+    /// Integers, and types that are kept as integers: booleans as 0 and 1, dates as days, timestamps as
+    /// microseconds.
     Whole([Vec<Option<i64>>; 2]),
     Float([Vec<Option<f64>>; 2]),
     Text([Vec<Option<Box<[u8]>>>; 2]),
-    /// No statistics are read for a column of this type.
+    /// The column has a type whose bounds are not read.
     Unread,
 }
 
@@ -135,7 +140,7 @@ impl Building {
             }
             FileBounds::Float(ends) => {
                 let [least, greatest] = both.each_ref().map(|end| float(end));
-                // A bound of zero stands for both zeros.
+                // A bound of zero may mean 0.0 or -0.0, so it is widened to include both.
                 let signed = |bound: f64, zero: f64| if bound == 0.0 { zero } else { bound };
                 let least = least.map(|least| signed(least, -0.0));
                 put(ends, file, [least, greatest.map(|greatest| signed(greatest, 0.0))]);
@@ -158,7 +163,7 @@ impl Building {
     }
 }
 
-/// Puts the bounds of a file in its place. If one of the two is missing, neither is kept.
+/// Stores the bounds of a file at the file's index. If one of the two is missing, neither is stored.
 fn put<T>(ends: &mut [Vec<Option<T>>; 2], file: usize, bounds: [Option<T>; 2]) {
     let [least, greatest] = bounds;
     let (least, greatest) = least.zip(greatest).unzip();
@@ -173,7 +178,7 @@ fn filled<T>(mut ends: [Vec<Option<T>>; 2], files: usize) -> [Vec<Option<T>>; 2]
     ends
 }
 
-/// Integers as the values that they stand for.
+/// Converts integers to an array of the column's type.
 fn typed(numbers: Vec<Option<i64>>, data_type: &DataType) -> ArrayRef {
     let each = numbers.iter().copied();
     match data_type {
@@ -188,8 +193,8 @@ fn typed(numbers: Vec<Option<i64>>, data_type: &DataType) -> ArrayRef {
     }
 }
 
-/// An integer, or the integer that stands for a value. Files that were written before their column was
-/// widened have shorter integers.
+/// Reads a bound as an integer: days, microseconds, or 0 and 1 for a boolean. A bound of 4 bytes may belong
+/// to a column of 8 bytes, if the file was written before the column was widened.
 fn whole(data_type: &DataType, bytes: &[u8]) -> Option<i64> {
     let number = match *bytes {
         [flag @ (0 | 1)] if *data_type == DataType::Boolean => flag.into(),
@@ -221,7 +226,7 @@ mod tests {
     use crate::names::NameMapping;
     use crate::schema;
 
-    /// The statistics of a column of a type with the number 7, for files of three rows.
+    /// Collects the statistics of files of three rows, for a column of this type with the id 7.
     fn collected(data_type: &str, files: Vec<Stated>) -> ColumnStatistics {
         let fields =
             json!([{"id": 3, "name": "other", "type": "int"}, {"id": 7, "name": "x", "type": data_type}]);

@@ -13,12 +13,13 @@ use crate::schema::TableColumn;
 pub struct Table {
     /// The columns in order.
     pub columns: Vec<TableColumn>,
-    /// For each partition the columns with one value: the place of each column, and the value.
+    /// For each partition, the columns that have one value in all its rows: the index of the column, and the
+    /// value.
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
-    /// The live files, in the order of their locations.
+    /// The live files, sorted by location.
     pub files: Vec<TableFile>,
-    /// The statistics of the columns for which the manifests have some, by the names of the columns. Each
-    /// file has its index in them in [`listed`](TableFile::listed).
+    /// The statistics of the columns, by name, for the columns that have some in the manifests. The
+    /// statistics of a file are at its index [`listed`](TableFile::listed).
     pub statistics: BTreeMap<String, ColumnStatistics>,
     /// The files that delete rows by position.
     pub positions: Vec<Positions>,
@@ -40,11 +41,11 @@ pub struct TableFile {
     /// The id of the file's first row, if the table tracks row ids. The ids of the other rows follow it,
     /// unless the file stores ids in the [column](crate::ROW_ID_COLUMN) for them.
     pub first_row_id: Option<i64>,
-    /// The index of the file in [`statistics`](Table::statistics).
+    /// The index of the file's values in [`statistics`](Table::statistics).
     pub listed: u32,
-    /// The partition of the file, by its place in the table's partitions.
+    /// The partition of the file, as an index into the table's partitions.
     pub partition: u32,
-    /// The sequence number of the commit that the rows belong to.
+    /// The sequence number of the commit that added the rows, which decides which deletes apply to them.
     pub sequence: i64,
     /// The deletion vector of the file, if it has one.
     pub deletion: Option<Box<DeletionVector>>,
@@ -57,7 +58,7 @@ pub struct Positions {
     pub location: Box<str>,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The sequence number of the commit that the file belongs to.
+    /// The sequence number of the commit that added the deletes.
     pub sequence: i64,
 }
 
@@ -68,9 +69,9 @@ pub struct Equality {
     pub location: Box<str>,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The sequence number of the commit that the file belongs to.
+    /// The sequence number of the commit that added the deletes.
     pub sequence: i64,
-    /// The partition whose rows are deleted, by its place in the table's partitions; `None` for all
+    /// The partition whose rows are deleted, as an index into the table's partitions; `None` for all
     /// partitions.
     pub partition: Option<u32>,
     /// The columns whose values identify deleted rows.
@@ -78,19 +79,19 @@ pub struct Equality {
 }
 
 impl Table {
-    /// The place of the file with this location.
+    /// The index of the file with this location in `files`.
     pub fn file_at(&self, location: &str) -> Option<usize> {
         self.files.binary_search_by(|file| (*file.location).cmp(location)).ok()
     }
 
-    /// Whether deletes by position apply to a file: its rows belong to the same commit or an earlier one, and
-    /// no deletion vector replaces the deletes.
+    /// Whether deletes by position apply to a file: the commit that added its rows is the same or an earlier
+    /// one, and the file has no deletion vector, which would replace them.
     pub fn concerns(&self, positions: &Positions, file: &TableFile) -> bool {
         file.sequence <= positions.sequence && file.deletion.is_none()
     }
 
-    /// Whether deletes by value apply to a file: its rows belong to an earlier commit, and to the partition
-    /// of the deletes.
+    /// Whether deletes by value apply to a file: its rows were added by an earlier commit, and they are in
+    /// the partition that the deletes are for.
     pub fn compares(&self, equality: &Equality, file: &TableFile) -> bool {
         file.sequence < equality.sequence
             && equality.partition.is_none_or(|partition| partition == file.partition)

@@ -1,4 +1,5 @@
-//! Single values of columns: the values of partitions, and defaults.
+//! Converts single values from Avro to arrays of one row: the values of partitions, and the defaults of
+//! columns.
 
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ pub(crate) fn array(data_type: &DataType, value: &AvroValue) -> Option<ArrayRef>
     })
 }
 
-/// A whole number of any length, with its highest byte first.
+/// Reads a signed integer of any length in big-endian order; `None` if it does not fit into 128 bits.
 fn number_of(bytes: &[u8]) -> Option<i128> {
     let sign = if bytes.first()? & 0x80 == 0 { 0 } else { 0xff };
     let spare = bytes.len().saturating_sub(16);

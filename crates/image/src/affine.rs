@@ -1,31 +1,31 @@
-//! Moves pixels by an affine map about the centre of an image, by the formulas of torchvision's `affine` and
-//! `rotate` on tensors.
+//! Rotates, shears and translates images (an affine map about the centre of the image), by the formulas of
+//! torchvision's `affine` and `rotate` on tensors.
 
 use super::depth::{ChannelLevel, Depth, WIDENING};
 use super::spec::{Interpolation, LUMA, RGB, Size};
 
-/// The map from a pixel of the result to the place in the image that it shows.
+/// Maps each pixel of the result to the point of the source image that it shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Affine {
-    /// The place is `(a * x + b * y + c, d * x + e * y + f)` for `[[a, b, c], [d, e, f]]`, where `x` and `y`
-    /// are the distances from the centre.
+    /// The rows `[a, b, c]` and `[d, e, f]` of the map. The point is `(a * x + b * y + c, d * x + e * y +
+    /// f)`, where `x` and `y` are the distances of the result's pixel from the centre.
     pub(super) rows: [[f64; 3]; 2],
     pub(super) interpolation: Interpolation,
-    /// The level of each channel where the place is outside the image, from 0 to 255.
+    /// The level (0 to 255) of each channel for pixels that show a point outside the image.
     pub(super) fill: [u8; RGB],
 }
 
-/// The four pixels around a place of an image.
+/// The four pixels around a point of an image, by the column and row of the upper left one.
 struct Corner {
     column: i64,
     row: i64,
-    /// The distance of the place from the first pixel's centre towards the next one, along each axis.
+    /// The distance from the centre of the upper left pixel to the point, along each axis.
     right: f32,
     down: f32,
 }
 
 impl Affine {
-    /// Moves interleaved pixels of an image of this size.
+    /// Writes the transformed image of this size to `to`. Pixels are interleaved.
     pub(super) fn pixels(&self, from: &[u8], size: Size, (channels, depth): (usize, Depth), to: &mut [u8]) {
         match depth {
             Depth::Eight => self.levels(from, size, channels, self.fill, to),
@@ -45,7 +45,7 @@ impl Affine {
         }
     }
 
-    /// Fills each pixel of the result with the nearest pixel of the image. A pixel consists of `LEVELS`
+    /// Gives each pixel of the result the image's pixel that is nearest to its point. A pixel has `LEVELS`
     /// levels or bytes.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
@@ -62,8 +62,8 @@ impl Affine {
         });
     }
 
-    /// Fills each pixel of the result with the mean of the four pixels around its place. Pixels outside the
-    /// image count as 0, and the result is mixed with the fill by the share that is inside.
+    /// Gives each pixel of the result the weighted mean of the four pixels around its point. Pixels outside
+    /// the image count as 0, and the result is mixed with the fill colour in proportion to their weights.
     fn bilinear<L: ChannelLevel, const CHANNELS: usize>(
         &self,
         from: &[L],
@@ -92,7 +92,7 @@ impl Affine {
         });
     }
 
-    /// Calls `write` with the number of each pixel of the result and the place in the image that it shows.
+    /// Calls `write` for each pixel of the result, with its number and the point of the image that it shows.
     fn each(&self, size: Size, mut write: impl FnMut(usize, f64, f64)) {
         let [[a, b, c], [d, e, f]] = self.rows;
         let (middle_x, middle_y) = (f64::from(size.width - 1) / 2.0, f64::from(size.height - 1) / 2.0);

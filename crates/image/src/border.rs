@@ -5,7 +5,8 @@ use super::geometry::Rect;
 use super::repeat::Repeat;
 use super::resample::Decoded;
 
-/// Copies the pixels of a part that extends beyond the image.
+/// Copies the crop `frame`, and fills the parts of it that are outside the image with repeated pixels of the
+/// image.
 pub(super) fn copy(decoded: Decoded<'_>, frame: &Frame, repeat: Repeat, to: &mut [u8]) {
     let pixel = decoded.pixel_bytes();
     let Rect { x, y, width, .. } = decoded.rect;

@@ -1,4 +1,4 @@
-//! Memory that a thread reuses for each image.
+//! Memory that a thread allocates once and reuses for each image.
 
 /// The most bytes that a buffer skips to begin at an address suitable for a 16-bit number.
 const SLACK: usize = align_of::<u16>() - 1;
@@ -20,12 +20,12 @@ impl Buffer {
         &mut self.0[start..start + bytes]
     }
 
-    /// The first `bytes` bytes, as last written.
+    /// The first `bytes` bytes, as they were written last.
     pub(super) fn get(&self, bytes: usize) -> &[u8] {
         &self.0[self.start()..][..bytes]
     }
 
-    /// The number of bytes that the buffer has allocated.
+    /// The number of bytes that the buffer can lend.
     pub(super) fn bytes(&self) -> u64 {
         self.0.len().saturating_sub(SLACK) as u64
     }

@@ -1,4 +1,5 @@
-//! Places images that cover only a part of their slot, in its upper left corner or its middle.
+//! Places images that are smaller than their canvas (the delivered size) in its upper left corner or its
+//! middle.
 
 use half::{bf16, f16};
 
@@ -6,7 +7,7 @@ use super::geometry::Corner;
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, Size};
 
-/// Moves an image of the size `shown` from the start of its slot to its place on the canvas, and fills the
+/// Moves an image of the size `shown` from the start of the slot to its position on the canvas, and fills the
 /// rest of the canvas.
 pub(super) fn spread_image(image: &Image, shown: (Size, Corner), slot: &mut [u8]) {
     match image.pixel_type() {
@@ -39,8 +40,8 @@ fn spread_type<const BYTES: usize>(
     }
 }
 
-/// Moves the rows of an image of the size `shown` from the start of a plane to their places on the canvas, on
-/// which it begins at the corner, and fills the rest with a pixel.
+/// Moves the rows of an image of the size `shown` from the start of a plane to their positions on the canvas,
+/// where `corner` is the image's upper left corner. Fills the rest of the canvas with `pixel`.
 pub(super) fn spread(plane: &mut [u8], (shown, corner): (Size, Corner), canvas: Size, pixel: &[u8]) {
     let (from, to) = (shown.width as usize * pixel.len(), canvas.width as usize * pixel.len());
     let (left, top) = (corner.left as usize * pixel.len(), corner.top as usize);

@@ -1,5 +1,5 @@
-//! Decodes an encoded image with the decoder of its format, into the slot of one view or the slots of
-//! several.
+//! Decodes an encoded image with the decoder of its format, into one slot or into the slots of several views
+//! (images made from the same cell).
 
 use forebay_base::{Error, Result};
 
@@ -31,8 +31,8 @@ pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) 
     decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)
 }
 
-/// Decodes like [`decode_into`], but takes the memory from a workspace; the image may also follow another
-/// one.
+/// Decodes like [`decode_into`], but allocates memory from `workspace`. `drawing` may also be that of an
+/// image that follows another one, for example a mask that is cropped like its photograph.
 pub fn decode_within<'a>(
     workspace: &Workspace,
     image: &Image,
@@ -44,7 +44,8 @@ pub fn decode_within<'a>(
     decode_views(workspace, encoded, &mut [View::new(image, drawing, slot)])
 }
 
-/// One of several images that are made from the same cell: its spec, and the slot that it fills.
+/// One of several images that are made from the same cell: its spec, its random draws, and the slot that it
+/// fills.
 #[derive(Debug)]
 pub struct View<'a> {
     image: &'a Image,
@@ -53,7 +54,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view with random draws of its own, for a slot of [`Image::bytes_per_image`] bytes.
+    /// A view for a slot of [`Image::bytes_per_image`] bytes. `drawing` has the key of its random draws.
     pub fn new(image: &'a Image, drawing: impl Into<Drawing<'a>>, slot: &'a mut [u8]) -> Self {
         View { image, drawing: drawing.into(), slot }
     }
@@ -121,9 +122,9 @@ pub fn decode_views(workspace: &Workspace, encoded: &[u8], views: &mut [View<'_>
     })
 }
 
-/// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and the
-/// memory that they allocate after the first time must suffice after the second. Kept and raw pixels may
-/// change, because they do not affect the memory.
+/// Whether the encoded bytes must not change while they are decoded. Decoders read a header twice, first to
+/// allocate memory and then to decode, so the memory would not suffice if the header changed. Kept and raw
+/// pixels may change, because their bytes do not decide how much memory is needed.
 pub fn needs_stable(image: &Image, encoded: &[u8]) -> bool {
     image.raw.is_none() && !kept::is_pixels(encoded)
 }

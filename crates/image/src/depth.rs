@@ -1,10 +1,11 @@
-//! The number of bits of a channel while an image is cropped, resized and turned: 8, or 16 if a file has more
-//! than 8.
+//! The number of bits of a channel while an image is cropped, resized and rotated: 16 for a file with more
+//! than 8, otherwise 8.
 //!
-//! A file of 8 bits is processed in 8 bits, whatever the number type of the result, and each of its levels is
-//! widened at the end: 255 becomes 65535. So a column may hold files of both kinds, and a JPEG costs no more.
+//! An 8-bit file is processed in 8 bits, whatever the number type of the result. If 16 bits are asked for,
+//! its levels are widened at the end: 255 becomes 65535. So a column may hold files of both kinds, and a JPEG
+//! takes no more time or memory.
 
-/// The factor from an 8-bit level to a 16-bit level, which maps black to 0 and white to the largest level.
+/// The factor from an 8-bit level to a 16-bit level: it maps black (0) to 0, and white (255) to 65535.
 pub(super) const WIDENING: u16 = 257;
 
 /// The number of bits of a channel.
@@ -25,12 +26,12 @@ impl Depth {
     }
 }
 
-/// A channel of a pixel as buffers store it.
+/// The level of a channel of one pixel, as buffers store it.
 pub(super) trait ChannelLevel: Copy {
     /// The level as a number.
     fn value(self) -> f32;
 
-    /// The level for a whole number in its range.
+    /// The level for a whole number, which must be in the level's range.
     fn from_value(value: f32) -> Self;
 }
 
@@ -44,7 +45,7 @@ impl ChannelLevel for u8 {
     }
 }
 
-/// A 16-bit level as bytes, which need not be aligned in buffers.
+/// A 16-bit level as two bytes, because buffers need not be aligned.
 impl ChannelLevel for [u8; 2] {
     fn value(self) -> f32 {
         f32::from(u16::from_ne_bytes(self))

@@ -1,4 +1,4 @@
-//! Determines how an image is shown, from its key or from the image that it follows.
+//! Determines how an image is cropped and mirrored: by random draws, or like another image that it follows.
 
 use super::drawn::Drawn;
 use super::draws::RowKey;
@@ -6,8 +6,8 @@ use super::frame::Frame;
 use super::placement::BoxesOfImage;
 use super::spec::{Framing, Image, Size};
 
-/// Determines how an image is shown: the key of its draws, and the geometry of the image that it follows, if
-/// any.
+/// Determines how an image is cropped and mirrored: the key of its random draws, and, if it follows another
+/// image (as a mask follows its photograph), the geometry of that image.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing<'a> {
     key: RowKey,
@@ -16,13 +16,14 @@ pub struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// The drawing of an image that follows another one with the geometry `of`.
+    /// For an image that follows another image, whose geometry is `of`.
     pub fn following(key: RowKey, of: &'a Drawn) -> Self {
         Drawing { key, of: Some(of), boxes: BoxesOfImage::default() }
     }
 
-    /// The drawing of an image with these boxes (left, top, right, bottom), for a crop
-    /// [around them](Image::random_iou_crop): in pixels, or as shares of the image's width and height.
+    /// Adds the image's boxes (left, top, right, bottom), for a random crop [around
+    /// them](Image::random_iou_crop). If they are `normalized`, they are shares of the image's width and
+    /// height, otherwise pixels.
     #[must_use]
     pub fn around(self, corners: &'a [[f64; 4]], normalized: bool) -> Self {
         Drawing { boxes: BoxesOfImage { corners, normalized }, ..self }
@@ -32,13 +33,14 @@ impl<'a> Drawing<'a> {
         self.key
     }
 
-    /// The frame of an image of a width and a height, in the orientation in which it is seen.
+    /// The crop, size and flips of an image of this width and height, as it is after its EXIF orientation was
+    /// applied.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
         let own = Frame::draw_around(image, (width, height), self.key, self.boxes);
         let Some(of) = self.of else { return own };
         let shown = own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width }));
         match image.framing {
-            // The part is in the same place on a canvas of the same size.
+            // The image has the same position as the one that it follows, on a canvas of the same size.
             Framing::RandomCrop(_) | Framing::ScaleJitter => {
                 Frame { target: of.frame.target, corner: of.frame.corner, ..shown }
             }
@@ -65,7 +67,7 @@ mod tests {
         encode_jpeg(&pixels.collect::<Vec<_>>(), width, height, 95).unwrap()
     }
 
-    /// The pixels of an image that follows another image.
+    /// The pixels of an image that is cropped and mirrored like another image.
     fn following(image: &Image, file: &[u8], (other, of): (&Image, &[u8]), key: RowKey) -> Vec<u8> {
         let drawn = Drawn::of(other, of, key).unwrap();
         let mut slot = vec![0; image.bytes_per_image()];

@@ -1,14 +1,15 @@
-//! The crop, resize and flips of one image, for other data that belongs to it.
+//! The crop, resize and flips of one image, so that other data (boxes, points, masks) can be moved in the
+//! same way.
 //!
-//! [`Frame::draw`] decides for the image and for everything that follows it, so that they cannot disagree.
-//! All coordinates are in the image as it is seen: after it was turned, if its orientation is applied.
+//! [`Frame::draw`] decides for the image and for all such data, so that they cannot disagree. All coordinates
+//! are in the image as a viewer shows it, after its EXIF orientation was applied, if that is asked for.
 
 use super::frame::Frame;
 use super::geometry::{Corner, Mirror};
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// The geometry of one image: the place of each of its points in the delivered pixels.
+/// The geometry of one image: where each of its points is in the delivered pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawn {
     pub(super) frame: Frame,
@@ -19,15 +20,16 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// The number of numbers that describe the geometry of a turned image.
+    /// The number of values of [`numbers`](Drawn::numbers) for a rotated image.
     const NUMBERS: usize = 9;
 
-    /// The number of numbers of the geometry for images of a spec: only turned images have the last one.
+    /// The number of values of [`numbers`](Drawn::numbers) for the images of a spec. The last value, the
+    /// angle, exists only if the spec rotates images.
     pub fn numbers_of(image: &Image) -> usize {
         if image.rotates() { Drawn::NUMBERS } else { Drawn::NUMBERS - 1 }
     }
 
-    /// The geometry of an image with this size before it is cropped.
+    /// The geometry of an image whose size is `seen` before it is cropped.
     pub(super) fn new(frame: Frame, seen: Size) -> Drawn {
         Drawn { frame, seen, target: frame.target }
     }
@@ -37,13 +39,14 @@ impl Drawn {
         self.seen
     }
 
-    /// The size in which the image is delivered: the size of the result, or less if images keep their shape.
+    /// The size in which the image is delivered: that of the result, or smaller if images keep their aspect
+    /// ratio.
     pub fn target(&self) -> Size {
         self.target
     }
 
-    /// The place of a box (left, top, right, bottom) of the image in the delivered pixels, before these are
-    /// turned. It may extend beyond them.
+    /// Moves a box (left, top, right, bottom) from the image to the delivered pixels, as they are before a
+    /// random rotation. The result may extend beyond them.
     pub fn corners(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
         let Mirror { across, down } = self.frame.mirror;
         let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
@@ -54,35 +57,34 @@ impl Drawn {
         [left + x, top + y, right + x, bottom + y]
     }
 
-    /// The visible part of a box, in delivered pixels before they are turned. A box that is not visible
-    /// becomes empty, at the border.
+    /// The visible part of a box that [`corners`](Drawn::corners) returned. A box that is not visible becomes
+    /// empty, at the border.
     pub fn clipped(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
         let (x, y) = self.begin();
         let (end_x, end_y) = (x + f64::from(self.target.width), y + f64::from(self.target.height));
         [left.clamp(x, end_x), top.clamp(y, end_y), right.clamp(x, end_x), bottom.clamp(y, end_y)]
     }
 
-    /// Whether a point of the image is inside the part that is shown, and not on its border. A rotation
-    /// afterwards does not count.
+    /// Whether a point of the image is strictly inside the crop. A random rotation is not considered.
     pub fn shows(&self, x: f64, y: f64) -> bool {
         let shown = &self.frame.sampling;
         let is_inside = |at: f64, start: f64, length: f64| start < at && at < start + length;
         is_inside(x, shown.left, shown.width) && is_inside(y, shown.top, shown.height)
     }
 
-    /// The place on the canvas where the image begins.
+    /// The position on the canvas of the image's upper left corner.
     fn begin(&self) -> (f64, f64) {
         let Corner { top, left } = self.frame.corner;
         (f64::from(left), f64::from(top))
     }
 
-    /// The rotation of the image, if it is rotated.
+    /// The random rotation of the image, if it has one.
     pub(super) fn turn(&self) -> Option<&Turn> {
         self.frame.turn.as_ref()
     }
 
-    /// The box around a clipped box after the rotation, if images are rotated. It may extend beyond the
-    /// delivered pixels.
+    /// The upright box around a [`clipped`](Drawn::clipped) box after the random rotation; `None` if the
+    /// image is not rotated. It may extend beyond the delivered pixels.
     pub fn turned(&self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
         let turn = self.turn()?;
         let (x, y) = self.begin();
@@ -95,8 +97,8 @@ impl Drawn {
         Some([across(least)? + x, down(least)? + y, across(most)? + x, down(most)? + y])
     }
 
-    /// The place of a point of the image in the delivered pixels. A point names a pixel by its number, so the
-    /// mirror image of 0 is the number of the last one, as in torchvision.
+    /// Moves a point from the image to the delivered pixels, including a random rotation. Coordinates are
+    /// pixel numbers, so that mirroring turns 0 into the number of the last pixel, as in torchvision.
     pub fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let Mirror { across, down } = self.frame.mirror;
         let (x, y) = self.resized(x, y);
@@ -108,7 +110,7 @@ impl Drawn {
         (x + last_x / 2.0 + left, y + last_y / 2.0 + top)
     }
 
-    /// The place of a point of the image in the resized crop.
+    /// Moves a point from the image to the resized crop.
     fn resized(&self, x: f64, y: f64) -> (f64, f64) {
         let shown = &self.frame.sampling;
         (
@@ -117,11 +119,11 @@ impl Drawn {
         )
     }
 
-    /// The geometry as numbers: top, left, height and width of the part that is shown, whether it is mirrored
-    /// left to right and top to bottom, height and width of the image, and the degrees by which it is turned.
+    /// The geometry as numbers: top, left, height and width of the crop, whether it is mirrored left to right
+    /// and top to bottom (0 or 1), height and width of the image, and the angle of rotation in degrees.
     pub fn numbers(&self) -> [f32; Drawn::NUMBERS] {
         let Frame { sampling: shown, mirror, target, corner, canvas, .. } = self.frame;
-        // A crop with its padding has the size of the result.
+        // With its padding, a crop has the size of the result.
         let (corner, size) = match canvas {
             Some(canvas) => (corner.mirrored(mirror, target, canvas), canvas),
             None => (Corner::default(), target),
@@ -182,7 +184,7 @@ mod tests {
     fn boxes_and_points_are_where_a_centered_image_is() {
         let image = Image::fit((12, 21)).centered().flip_with(1.0);
         let drawn = Drawn::of(&image, &jpeg(10, 8), RowKey(1)).unwrap();
-        // The image begins at (5, 2) of the canvas.
+        // The image's upper left corner is at (5, 2) of the canvas.
         assert_eq!(drawn.corners([0.0, 1.0, 4.0, 6.0]), [11.0, 3.0, 15.0, 8.0]);
         assert_eq!(drawn.point(0.0, 1.0), (14.0, 3.0));
         assert_eq!(drawn.clipped([0.0, 0.0, 30.0, 30.0]), [5.0, 2.0, 15.0, 10.0]);

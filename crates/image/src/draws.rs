@@ -19,14 +19,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey(pub u64);
 
-/// The step of the generator: the golden ratio as an odd 64-bit fraction.
+/// The step of the generator: the golden ratio less 1, as a 64-bit fraction. It must be odd.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The number of bits of a double's significand.
 const DOUBLE_BITS: u32 = 53;
 
-/// An operation with random draws of its own. Its number is mixed into the key, so it must differ from the
-/// other numbers.
+/// An operation that draws from a random stream of its own. Its number is mixed into the key, so each
+/// operation needs another one.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Operation {
@@ -58,7 +58,7 @@ pub(super) enum Operation {
     Equalize = 0x6571_7561,
 }
 
-/// The sequence of draws of one row.
+/// The sequence of random numbers of one row.
 pub(super) struct Draws(u64);
 
 impl Draws {
@@ -66,8 +66,9 @@ impl Draws {
         Draws(key.0)
     }
 
-    /// The draws of another operation on the same row. They are unrelated to those of [`new`](Self::new) and
-    /// of other operations, so that adding an operation does not change the draws of the others.
+    /// The sequence of random numbers for another operation on the same row. It is unrelated to those of
+    /// [`new`](Self::new) and of other operations, so that adding an operation does not change what the
+    /// others draw.
     pub(super) fn for_operation(key: RowKey, operation: Operation) -> Self {
         let mut mixed = Draws(key.0 ^ u64::from(operation as u32));
         Draws(mixed.next())
@@ -91,8 +92,8 @@ impl Draws {
         low + (high - low) * self.unit()
     }
 
-    /// Draws a whole number uniformly from 0 to `below` - 1: the high half of a product, biased by less than
-    /// `below` / 2^64.
+    /// Draws a whole number uniformly from 0 to `below` - 1. It is the high half of a product, with a bias of
+    /// less than `below` / 2^64.
     pub(super) fn below(&mut self, below: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(below)) >> u64::BITS) as u32
     }

@@ -1,24 +1,24 @@
-//! The orientation in EXIF data, which says how an image must be turned and mirrored to be shown.
+//! The orientation in EXIF data, which says how an image must be rotated and mirrored for display.
 //!
-//! EXIF data is a small TIFF file. JPEG puts `Exif\0\0` before it. PNG and WebP do not, but some of their
-//! writers do.
+//! EXIF data is a small TIFF file. In a JPEG, `Exif\0\0` comes before it. In PNG and WebP it should not, but
+//! some writers put it there too.
 
 use image::metadata::Orientation;
 
 /// The prefix of EXIF data in a segment of a JPEG.
 pub(super) const PREFIX: &[u8] = b"Exif\0\0";
 
-/// The tag of the orientation.
+/// The number of the tag that holds the orientation.
 const ORIENTATION: u16 = 0x0112;
-/// The types of whole numbers in which the orientation occurs. The standard asks for one SHORT; if there are
-/// two, the first one counts.
+/// The integer types in which the orientation is found. The standard asks for one SHORT; if there are two,
+/// the first one counts.
 const SHORT: u16 = 3;
 const LONG: u16 = 4;
 
 /// The number of bytes of an entry in a directory.
 const ENTRY: usize = 12;
 
-/// The orientation in EXIF data; the image stays as it is if the number is not one of the eight.
+/// Returns the orientation from EXIF data, or `NoTransforms` if the data has no valid one.
 pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     while let Some(bare) = exif.strip_prefix(PREFIX) {
         exif = bare;
@@ -26,12 +26,13 @@ pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     number(exif).and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms)
 }
 
-/// The content of a segment of a JPEG with this orientation; empty for an image that is not turned.
+/// The content of a JPEG's EXIF segment with this orientation; empty if the image needs no rotation or
+/// mirroring.
 pub(super) fn of_orientation(orientation: u8) -> Vec<u8> {
     if orientation == Orientation::NoTransforms.to_exif() {
         return Vec::new();
     }
-    // A directory with a single entry follows the header, and no other directory.
+    // The header is followed by a directory with a single entry. There is no second directory.
     let (first, entries, count, next) = (8u32, 1u16, 1u32, 0u32);
     let value = [u16::from(orientation), 0].map(u16::to_be_bytes);
     let mut segment = [PREFIX, b"MM\0*", &first.to_be_bytes(), &entries.to_be_bytes()].concat();

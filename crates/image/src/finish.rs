@@ -1,8 +1,9 @@
-//! The last step: normalises and converts pixels of the target size, and writes them into the slot.
+//! The last step of decoding: normalises resized pixels, converts them to the number type of the result, and
+//! writes them into the slot.
 //!
-//! A channel of 8 bits has 256 values, so normalising and rounding are a single look-up, which is exact in
-//! every number type. Where vector instructions give the same results, they take the place of the look-up.
-//! Channels of 16 bits are always computed.
+//! A channel of 8 bits has 256 levels, so a table has the result for each level, exact in every number type.
+//! Vector instructions are used instead of the table if they give the same results. Levels of 16 bits are
+//! always computed.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -23,18 +24,18 @@ use super::spec::{Image, LUMA, RGB, Size};
 use table::ValueTable;
 use values::FinishKey;
 
-/// The bytes of a grey pixel of 8 bits.
+/// The bytes of a pixel: grey or colour, with 8 bits or with 16 bits (wide).
 const GREY: usize = LUMA * Depth::Eight.bytes();
 const WIDE_GREY: usize = LUMA * Depth::Sixteen.bytes();
 const COLOUR: usize = RGB * Depth::Eight.bytes();
 const WIDE_COLOUR: usize = RGB * Depth::Sixteen.bytes();
 
-/// Whether pixels at the target size already are the content of the slot, except for flips.
+/// Whether the resized pixels are the content of the slot without any conversion, except for flips.
 pub(super) fn is_plain(image: &Image) -> bool {
     image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
 }
 
-/// Mirrors interleaved pixels of `pixel` bytes, in place.
+/// Mirrors an image in place. Its interleaved pixels have `pixel` bytes each.
 pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pixel: usize) {
     let row = size.width as usize * pixel;
     if mirror.down {
@@ -55,13 +56,13 @@ pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pix
     }
 }
 
-/// A thread's table of the results for all levels, which is reused while images have the same properties.
+/// A thread's table with the result for each level. It is kept as long as images have the same properties.
 #[derive(Default)]
 pub(super) struct Finisher(Option<ValueTable>);
 
 impl Finisher {
-    /// Writes interleaved pixels at the target size, whose levels have this depth, into the slot, from the
-    /// pixel `first` of the image on.
+    /// Converts interleaved pixels of the resized image, whose levels have this depth, and writes them into
+    /// the slot. They are the image's pixels from number `first`.
     pub(super) fn finish(
         &mut self,
         image: &Image,

@@ -1,4 +1,4 @@
-//! The formats that are read, and what their headers say.
+//! The image formats that can be decoded, and the contents of an image's header.
 
 use std::fmt;
 
@@ -20,8 +20,8 @@ pub enum Format {
     /// Windows bitmap.
     Bmp,
     /// TIFF, of which only the first page is read: grey, RGB and CMYK of 8 or 16 bits, bilevel, and RGB of
-    /// 32-bit floats. Palettes, YCbCr, grey with alpha, 2 and 4 bits, signed numbers and BigTIFF are refused
-    /// by name.
+    /// 32-bit floats. Palettes, YCbCr, grey with alpha, 2 and 4 bits, signed numbers and BigTIFF give an
+    /// error that names them.
     Tiff,
 }
 
@@ -51,12 +51,13 @@ impl fmt::Display for Format {
 pub struct Header {
     /// The encoding.
     pub format: Format,
-    /// Columns as stored, before any EXIF orientation.
+    /// The number of columns as stored, before any EXIF orientation is applied.
     pub width: u32,
-    /// Rows as stored, before any EXIF orientation.
+    /// The number of rows as stored, before any EXIF orientation is applied.
     pub height: u32,
     /// Channels as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
     pub channels: u8,
-    /// Whether this is a JPEG in several scans: all of them are read before any part of it is decoded.
+    /// Whether this is a progressive JPEG. It has several scans, and all of them must be read before any part
+    /// of the image can be decoded.
     pub progressive: bool,
 }

@@ -1,4 +1,5 @@
-//! Everything that the key of an image decides about it.
+//! Draws the random changes of one image: its crop, flips, rotation and changes of pixels. All random numbers
+//! come from the row's key.
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
@@ -8,18 +9,20 @@ use super::repeat::Repeat;
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// The draws for one image: the part that is shown, how it is mirrored and turned, and the changes of its
-/// pixels.
+/// The changes of one image: the part that is shown, how it is mirrored and turned, and how its pixels
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
-    /// The size in which the part is shown: the size of the result, or less if images keep their shape.
+    /// The size to which the shown part of the image is resized: the size of the result, or less if images
+    /// keep their shape.
     pub(super) target: Size,
-    /// The place in the result where the part begins.
+    /// The position in the result of the part's top left corner.
     pub(super) corner: Corner,
-    /// The size of the canvas, if the canvas is a part of the crop and is mirrored with it.
+    /// The size of the result, for crops that may show constant padding around the image. Such a crop is
+    /// mirrored together with its padding.
     pub(super) canvas: Option<Size>,
-    /// The padding that repeats the image, if the part extends beyond it.
+    /// The padding that repeats the image's own pixels where the shown part extends beyond the image.
     pub(super) padding: Option<Repeat>,
     pub(super) mirror: Mirror,
     /// The rotation after flips, if images are turned.
@@ -34,7 +37,7 @@ impl Frame {
         Frame::draw_around(image, (width, height), key, BoxesOfImage::default())
     }
 
-    /// The frame of an image with boxes, around which it may be cropped.
+    /// Draws the frame of an image whose crop may depend on its boxes.
     pub(super) fn draw_around(
         image: &Image,
         (width, height): (u32, u32),
@@ -51,19 +54,19 @@ impl Frame {
         Frame { sampling, target, corner, canvas, padding, mirror, turn: Turn::draw(image, key), effects }
     }
 
-    /// The same frame with another part of the image, and the same filter.
+    /// The same frame, but with another part of the image. The filter of the resize is not changed.
     pub(super) fn showing(self, part: Sampling) -> Frame {
         Frame { sampling: Sampling { resampling: self.sampling.resampling, ..part }, ..self }
     }
 
-    /// The frame for an image that already has the size in which it is shown.
+    /// The same frame for an image that was already cropped and resized, so only the later changes remain.
     pub(super) fn of_shown(self) -> Frame {
         let Size { height, width } = self.target;
         let sampling = Sampling::cropped(Rect::whole(width, height), self.sampling.resampling);
         Frame { sampling, padding: None, ..self }
     }
 
-    /// Whether all pixels of a rectangle are shown, and none is moved or changed.
+    /// Whether the frame shows exactly the pixels of a rectangle, unmoved and unchanged.
     pub(super) fn keeps(&self, rect: Rect) -> bool {
         let is_whole = self.sampling == Sampling::cropped(rect, self.sampling.resampling);
         let is_unmoved = self.padding.is_none() && self.turn.is_none() && self.mirror == Mirror::default();

@@ -29,7 +29,7 @@ impl Rect {
     }
 }
 
-/// The box of an image, in pixels, that is stretched to the target size, and the filter.
+/// The part of an image that is resized to the target size: a box in pixels of the image, and the filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
     /// The left border of the box.
@@ -40,7 +40,8 @@ pub(super) struct Sampling {
     pub(super) width: f64,
     /// The height of the box.
     pub(super) height: f64,
-    /// The pixels that may be read: only the box for a crop before the resize, and more for a crop after it.
+    /// The pixels that the filter may read. A crop before the resize reads only the box, and a crop after it
+    /// also reads pixels around the box.
     pub(super) view: Rect,
     /// The filter of the resize.
     pub(super) resampling: Resampling,
@@ -151,7 +152,7 @@ fn fallback_crop((narrowest, widest): (f64, f64), width: u32, height: u32) -> Si
     }
 }
 
-/// The lower limits of the width and height that a random crop of a `width` x `height` image has.
+/// The smallest width and the smallest height that a random crop of a `width` x `height` image can have.
 pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64) {
     let area = f64::from(width) * f64::from(height) * image.scale_range().0;
     let (narrowest, widest) = image.ratio_range();
@@ -162,9 +163,9 @@ pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64
     )
 }
 
-/// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is
-/// pixel (i + top, j + left) of the resized image, so the box is the crop's rectangle at the resize's scale,
-/// and the filter may read past it as it would in the whole image.
+/// Combines torchvision's `Resize(shorter)` and `CenterCrop(size)` into one box of the original image. The
+/// box is the crop's rectangle, scaled back to the original size. As in torchvision, the filter may read
+/// pixels beyond the box.
 fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
     let size = image.size;
     let (resized_width, resized_height) = shorter_to(image.shorter_side(), width, height);
@@ -202,7 +203,7 @@ fn shorter_to(shorter: u32, width: u32, height: u32) -> (u32, u32) {
     if width <= height { (shorter, longer(height, width)) } else { (longer(width, height), shorter) }
 }
 
-/// The size in which a `width` x `height` image, or its part, is shown.
+/// The size to which a `width` x `height` image, or the part of it that is shown, is resized.
 pub(super) fn target(image: &Image, width: u32, height: u32) -> Size {
     if image.framing != Framing::Fit {
         return image.size;
@@ -211,9 +212,8 @@ pub(super) fn target(image: &Image, width: u32, height: u32) -> Size {
     fitting(image.size, width, height)
 }
 
-/// The size of a `width` x `height` image that is shrunk until it fits a canvas: the side that fits last gets
-/// the canvas's length, and the other one is truncated to whole pixels, as in torchvision's
-/// `Resize(max_size=...)`.
+/// Shrinks a `width` x `height` image until it fits a canvas. One side gets the length of the canvas, and the
+/// other side is truncated to whole pixels, as in torchvision's `Resize(max_size=...)`.
 fn fitting(canvas: Size, width: u32, height: u32) -> Size {
     let cut =
         |side: u32, to: u32, other: u32| (u64::from(other) * u64::from(to) / u64::from(side)).max(1) as u32;
@@ -227,15 +227,15 @@ fn fitting(canvas: Size, width: u32, height: u32) -> Size {
     }
 }
 
-/// The place on the canvas where an image of this shown size begins.
+/// The position on the canvas of the top left corner of an image with the size `shown`.
 pub(super) fn corner(image: &Image, shown: Size) -> Corner {
     let half = |canvas: u32, shown: u32| if image.centered { (canvas - shown) / 2 } else { 0 };
     Corner { top: half(image.size.height, shown.height), left: half(image.size.width, shown.width) }
 }
 
-/// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the
-/// filter reaches `max(scale, 1)` pixels from each centre, or several times as many, and one more is kept for
-/// rounding.
+/// Finds the source pixels that are read along one axis for `length` output pixels from `start`, and returns
+/// their start and length. The filter reads `filter.reach()` output pixels around each centre, or source
+/// pixels if the image is enlarged. One more pixel is added for rounding.
 fn with_support((start, length): (u32, u32), scale: f64, limit: u32, filter: Resampling) -> (u32, u32) {
     let reach = scale.max(1.0) * f64::from(filter.reach()) + 1.0;
     let from = (f64::from(start) * scale - reach).floor().max(0.0) as u32;

@@ -16,8 +16,8 @@ use super::{polygon, run_lengths};
 pub enum Instance<'a> {
     /// A PNG of one channel; the object is wherever it is not 0.
     Png(&'a [u8]),
-    /// Numbers of pixels that are in turn outside and inside the object, column by column: COCO's
-    /// uncompressed run lengths.
+    /// COCO's uncompressed run lengths: the number of pixels outside the object, then inside it, then outside
+    /// again and so on, column by column.
     Counts(&'a [i64]),
     /// Run lengths as text, as COCO's mask API compresses them.
     Text(&'a [u8]),

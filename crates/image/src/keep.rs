@@ -1,9 +1,10 @@
-//! The forms in which a cache keeps images: decoded up to the first random step.
+//! Converts images to the forms in which a cache keeps them: with all work done that comes before the first
+//! random step.
 //!
-//! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas in the size
-//! that it has there. Before a random crop the whole image is kept: the crop is drawn from the same numbers,
-//! on the image's original size. Flips, effects, normalisation, number type and layout come after, and do not
-//! matter. There are three forms:
+//! The result of a resize or a centre crop is kept in the target's size, and an image that is fitted into a
+//! canvas is kept in the size that it has there. Before a random crop the whole image is kept: the crop is
+//! later drawn from the same random numbers, on the image's original size. Flips, effects, normalisation,
+//! number type and layout come later and do not matter here. There are three forms:
 //!
 //! * [`Form::Pixels`]: nothing is decoded again. Files of more than 8 bits keep 16 if the spec asks for them.
 //!   Pixels are the same as without keeping, except for crops of more than six times the target, which are
@@ -35,33 +36,35 @@ use super::spec::{Framing, Image, Resampling, Size};
 use super::workspace::Workspace;
 use super::{jpeg, packed, raster};
 
-/// The quality of a kept JPEG.
+/// The JPEG quality of [`Form::Resized`].
 const QUALITY: u8 = 95;
 
-/// The cost of Huffman decoding for each bit that a pixel has in the file, relative to the rest of decoding.
-/// Without Huffman decoding, photographs of 0.9 to 4.5 bits took 0.69 to 0.35 of the processor time.
+/// The cost of Huffman decoding for each bit that a pixel takes in the file, if the rest of decoding costs 1.
+/// Without Huffman decoding, photographs of 0.9 to 4.5 bits a pixel took 0.69 to 0.35 of the processor time.
 const HUFFMAN_COST_OF_BIT: f64 = 0.42;
 
-/// The largest share of the pixels that a resized image may have; if it has more, the file is kept.
+/// The largest share of an image's pixels that its resized form may have; if it has more, the file is kept
+/// instead.
 const MAX_PIXEL_SHARE: f64 = 0.7;
 
-/// The form in which an image is kept.
+/// The form in which a cache keeps an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Pixels of 8 bits, or of 16 for a file that has more than 8 if [`Image::bit_depth`] asks for them.
     Pixels,
     /// A JPEG of the size that is needed. It has 8 bits, so images of 16 bits do not have this form.
     Resized,
-    /// The coefficients of a JPEG, for every size and crop. Anything else stays a file.
+    /// The coefficients of a JPEG, which serve every size and crop. Images of other formats are kept as
+    /// files.
     Coefficients,
 }
 
-/// The name of the form of coefficients, with the version of the format.
+/// The name of [`Form::Coefficients`] with the version of its format. Entries of a cache are found by it.
 const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
-    /// Whether images can be kept in this form. Raw pixels cannot be kept, because there is nothing to
-    /// decode. Images that may be shown in their own size are not kept in a smaller one.
+    /// Whether images of this spec can be kept in this form. Raw pixels cannot be kept, because there is
+    /// nothing to decode. Images that may be shown in their own size cannot be kept resized.
     pub fn has_form(&self, form: Form) -> bool {
         let is_shrunk = matches!(
             self.framing,
@@ -70,8 +73,8 @@ impl Image {
         self.raw.is_none() && (form != Form::Resized || self.depth() == Depth::Eight && is_shrunk)
     }
 
-    /// One line that identifies how images are kept for this spec: equal for specs that can share kept
-    /// images.
+    /// A line of text that identifies how images of this spec are kept. It is equal for specs that can use
+    /// the same kept images.
     pub fn kept_as(&self, form: Form) -> String {
         match form {
             Form::Pixels => format!("pixels of {}", self.before_randomness().canonical()),
@@ -101,8 +104,8 @@ impl Image {
         })
     }
 
-    /// The share of an image's pixels that is left when it is kept as a JPEG. The cost of decoding falls to
-    /// the same share.
+    /// The share of an image's pixels that remains in [`Form::Resized`], from 0 to 1. The cost of decoding
+    /// falls to the same share.
     ///
     /// # Errors
     /// The errors of [`kept_bytes`](Self::kept_bytes).
@@ -111,8 +114,8 @@ impl Image {
         Ok(if self.raw.is_none() && saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
     }
 
-    /// The share of the cost of decoding that is left when an image is kept as its coefficients, estimated
-    /// from the size of its file.
+    /// The share of the cost of decoding that remains in [`Form::Coefficients`], from 0 to 1. It is estimated
+    /// from the size of the file.
     ///
     /// # Errors
     /// The errors of [`kept_bytes`](Self::kept_bytes).
@@ -125,8 +128,8 @@ impl Image {
         Ok(1.0 / (1.0 + HUFFMAN_COST_OF_BIT * bits))
     }
 
-    /// Converts an image to the form from which [`decode_into`](crate::decode_into) decodes it with less work
-    /// than from its file. Raw pixels stay as they are.
+    /// Converts an encoded image to `form`, which [`decode_into`](crate::decode_into) decodes with less work
+    /// than the file. Raw pixels are returned unchanged.
     ///
     /// ```
     /// use forebay_image::{Form, Image, RowKey, encode_jpeg};
@@ -168,8 +171,8 @@ impl Image {
             }),
             Form::Resized | Form::Coefficients => self.before_compression(),
         };
-        // A random crop is drawn on the image's original size, and the place on a canvas follows from it; all
-        // other framings show the whole kept image.
+        // The header stores the size on which the part to show will be drawn. A random crop, and the place on
+        // a canvas, follow from the image's original size; all other framings show the whole kept image.
         let drawn_on = match self.framing {
             Framing::Resize | Framing::CenterCrop => size,
             _ => seen,
@@ -206,7 +209,7 @@ impl Image {
         Ok(kept.map_or(Cow::Borrowed(encoded), Cow::Owned))
     }
 
-    /// The size in which an image is seen, and the size in which it is kept.
+    /// The size of the image as it is seen (after EXIF's orientation), and the size in which it is kept.
     fn kept_size(&self, form: Form, encoded: &[u8]) -> Result<(Size, Size)> {
         let (width, height) = seen_size(self, encoded)?;
         check_size(width, height, self.max_pixels)?;
@@ -228,7 +231,7 @@ impl Image {
         Ok((seen, kept))
     }
 
-    /// The depth in which a file is kept.
+    /// The depth (8 or 16 bits) in which an image is kept as pixels.
     fn kept_depth(&self, encoded: &[u8]) -> Result<Depth> {
         match self.depth() {
             Depth::Sixteen if !is_jpeg(encoded) && !packed::is_packed(encoded) => {
@@ -238,8 +241,8 @@ impl Image {
         }
     }
 
-    /// The spec without everything that comes after the first random step or does not affect the steps before
-    /// it. Its number type is that of the deepest file.
+    /// The spec reduced to what the kept pixels depend on: the steps before the first random one. Its number
+    /// type can hold the levels of every file.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.layout(Layout::Nhwc).dtype(match self.depth() {
@@ -257,7 +260,8 @@ impl Image {
         image
     }
 
-    /// The spec of an image that becomes a JPEG, which is in colour, and whose size depends on the crops.
+    /// The spec by which an image is decoded for [`Form::Resized`]: always in colour, and with the options of
+    /// the random crop, which decide its size.
     fn before_compression(&self) -> Image {
         let mut image = self.before_randomness();
         image.grayscale = false;

@@ -1,4 +1,5 @@
-//! The bytes of images that were kept, and how they are decoded into a slot.
+//! The format of images that a cache keeps ([`Form`](super::Form)), and their decoding into a slot of a
+//! batch.
 
 use forebay_base::Result;
 
@@ -15,35 +16,37 @@ use super::shown::Shown;
 use super::spec::{Framing, Image, Size};
 use super::workspace::Workspace;
 
-/// The first bytes of kept pixels, which differ from those of any image file and from text.
+/// The first bytes of an image kept as pixels of 8 bits. No image file and no text begins with them.
 pub(super) const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
-/// The first bytes of kept pixels of 16 bits.
+/// The first bytes of an image kept as pixels of 16 bits.
 pub(super) const WIDE_PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x02";
-/// The first bytes of a kept JPEG.
+/// The first bytes of an image kept as a resized JPEG.
 pub(super) const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
 
-/// The number of bytes of the header: the mark, then width, height and channels as 32-bit little-endian
-/// numbers.
+/// The number of bytes of the header: one of the marks above, then width, height and channels as 32-bit
+/// little-endian numbers.
 pub(super) const HEADER: usize = 20;
 
-/// Whether bytes are an image that was kept.
+/// Whether the bytes are an image in one of the kept forms.
 pub(super) fn is_kept(bytes: &[u8]) -> bool {
     is_decoded(bytes) || jpeg::is_coefficients(bytes)
 }
 
-/// Whether bytes are an image that was decoded before it was kept.
+/// Whether the bytes are an image kept as pixels or as a resized JPEG, which were decoded from the file
+/// before.
 pub(super) fn is_decoded(bytes: &[u8]) -> bool {
     is_pixels(bytes) || bytes.starts_with(&RESIZED)
 }
 
-/// Whether bytes are kept pixels, of which only a few numbers at the head are interpreted.
+/// Whether the bytes are an image kept as pixels. Apart from a short header, such bytes are used without
+/// being parsed.
 pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
 }
 
-/// The width and height of a kept image before a random crop, which is drawn on this size, or before it was
-/// shrunk to fit a canvas. For other framings, the size in which it is kept. Coefficients have the size of
-/// the original image.
+/// The width and height from which the part to show is computed. For a random crop they are those of the
+/// whole image, for an image on a canvas those before it was shrunk to fit, and otherwise those in which the
+/// image is kept. Coefficients have the size of the original image.
 pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     if jpeg::is_coefficients(kept) {
         return jpeg::coefficients_seen_size(image, kept);
@@ -75,7 +78,7 @@ pub(super) fn decode_into(
     check_size(width, height, image.max_pixels)?;
     let body = &kept[HEADER..];
     let frame = match image.framing {
-        // The part to show was chosen when the image was kept.
+        // Resize and centre crop were done when the image was kept, so the whole kept image is shown.
         Framing::Resize | Framing::CenterCrop => {
             let mut whole = image.clone();
             whole.framing = Framing::Resize;
@@ -107,7 +110,7 @@ pub(super) fn decode_into(
         )));
     }
     let rect = Rect::whole(width, height);
-    // Kept bytes may begin at any address, but 16-bit numbers may not.
+    // 16-bit numbers must begin at an even address, but kept bytes may begin anywhere, so they are copied.
     let copied = if depth == Depth::Sixteen { body.len() as u64 } else { 0 };
     let needed = bytes_of_fill(image, &frame, 1, depth).saturating_add(copied);
     let _taken = workspace.take(needed, || format!("kept pixels of {width}x{height}"))?;

@@ -1,7 +1,7 @@
 //! Decodes images to pixels for training: decoded, cropped, resized, mirrored and normalised in one step.
 //!
-//! [`decode`] gives the pixels of a file. [`Image`] describes the pixels that a model wants instead, and
-//! [`decode_into`] puts exactly those into their place in a batch:
+//! [`decode`] returns the pixels of a file in its own size. [`Image`] describes the pixels that a model wants
+//! instead (size, crop, number type), and [`decode_into`] writes these directly into their place in a batch:
 //!
 //! ```
 //! use forebay_image::{Image, Layout, PixelType, RowKey, decode, decode_into};

@@ -1,4 +1,4 @@
-//! Decodes many images, on the threads of a pool or on the caller's.
+//! Decodes many images, on the threads of a pool or on the caller's thread.
 
 use forebay_base::{Error, Result};
 use rayon::ThreadPool;
@@ -10,7 +10,7 @@ use super::owned::{Pixels, decode_owned};
 use super::spec::{DEFAULT_MAX_PIXELS, Image};
 use super::workspace::Workspace;
 
-/// An encoded image, and the views that are made from it: one, unless several are wanted.
+/// An encoded image, and the views (crops or sizes of it) that it is decoded into; usually there is one view.
 #[derive(Debug)]
 pub struct EncodedImage<'a> {
     encoded: &'a [u8],
@@ -18,7 +18,7 @@ pub struct EncodedImage<'a> {
 }
 
 impl<'a> EncodedImage<'a> {
-    /// The image in these bytes. Each view has the slot that it fills.
+    /// An image that is decoded from the bytes `encoded` into the slot of each view.
     pub fn new(encoded: &'a [u8], views: Vec<View<'a>>) -> Self {
         EncodedImage { encoded, views }
     }
@@ -27,10 +27,10 @@ impl<'a> EncodedImage<'a> {
 /// Decodes many images, each into memory of its own.
 ///
 /// `image` is the spec, as for [`Image::decode`]; without a spec, each image has its own size, as in
-/// [`decode`](crate::decode). `key` takes the number of an image, counted from 0, and returns its key. The
-/// threads of `pool` decode; without a pool, the caller's does. The pixels do not depend on the number of
-/// threads. Images that need much memory while they are decoded wait for each other: together they take no
-/// more than [`Image::max_pixels`] allows for one, beside the results.
+/// [`decode`](crate::decode). `key` returns the key of an image, which decides its random draws, for the
+/// image's index in `encoded`. The threads of `pool` decode; without a pool, the caller's thread does. The
+/// pixels do not depend on the number of threads. Images that need much memory while they are decoded wait
+/// for each other: together they take no more than [`Image::max_pixels`] allows for one, beside the results.
 ///
 /// ```
 /// use forebay_image::{Image, RowKey, decode_many, encode_jpeg};
@@ -65,8 +65,8 @@ pub fn decode_many<E: AsRef<[u8]> + Sync>(
     }
 }
 
-/// Decodes many images into their slots, and returns those that cannot be decoded, with their numbers, in
-/// ascending order. Threads and memory are those of [`decode_many`].
+/// Decodes many images into their slots. Returns the index and the error of each image that cannot be
+/// decoded, in ascending order. Threads and memory are those of [`decode_many`].
 ///
 /// ```
 /// use forebay_image::{EncodedImage, Image, RowKey, View, decode_many_into, encode_jpeg};
@@ -97,7 +97,8 @@ pub fn decode_many_into(pool: Option<&ThreadPool>, mut images: Vec<EncodedImage<
     }
 }
 
-/// The workspace for images of at most `max_pixels`, on the threads of `pool` or on the caller's.
+/// The memory budget for decoding images of at most `max_pixels`, on the threads of `pool` or on the caller's
+/// thread.
 fn workspace(pool: Option<&ThreadPool>, max_pixels: u64) -> Workspace {
     Workspace::of_images(max_pixels, pool.map_or(1, ThreadPool::current_num_threads))
 }

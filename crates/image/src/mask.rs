@@ -1,8 +1,8 @@
 //! Masks of images: the class of each pixel, as a PNG of one channel.
 //!
-//! The values of pixels are the stored ones: the indices of a palette, or the bits themselves if there are
-//! fewer than eight. A mask gets the crop, size and flips of its image, by the nearest pixel, so no class
-//! appears that is not stored.
+//! The delivered values are the stored ones: the indices of a palette, or the stored numbers if they have
+//! fewer than eight bits. A mask gets the crop, size and flips of its image. Each of its pixels is copied
+//! from the nearest stored pixel, so no class appears that is not stored.
 
 use forebay_base::Result;
 use image::metadata::Orientation;
@@ -20,8 +20,9 @@ use super::sniff::{is_jpeg, sniff};
 use super::spec::{Image, Size};
 use super::workspace::Workspace;
 
-/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order, and 0
-/// where the image does not cover its canvas. `drawn` is the image's geometry.
+/// Decodes the mask of an image into `slot`, in rows of the image's target size and in native byte order.
+/// Pixels of the canvas that the image does not cover become 0. `drawn` is the geometry of the image: its
+/// crop, size and flips.
 ///
 /// # Errors
 /// Fails if the mask is not a PNG of one channel, has more bits than `dtype` or another size than the image,
@@ -78,8 +79,8 @@ pub fn decode_mask(
     })
 }
 
-/// Writes a mask of the size of the image, as it is seen, into its slot: the part that is shown, turned, and
-/// on its canvas.
+/// Crops, resizes, flips and rotates a decoded mask like its image, and writes it to its place on the canvas
+/// in `slot`. `pixels` has the size in which the image is seen.
 pub(super) fn place<const BYTES: usize>(pixels: &[u8], image: &Image, drawn: &Drawn, slot: &mut [u8]) {
     let target = drawn.target();
     let shown = &mut slot[..target.width as usize * target.height as usize * BYTES];
@@ -93,7 +94,7 @@ pub(super) fn place<const BYTES: usize>(pixels: &[u8], image: &Image, drawn: &Dr
     }
 }
 
-/// Samples the nearest pixels of the part that is shown, mirrored if the image is.
+/// Resizes the shown part of a mask by copying the nearest pixels, and mirrors it if the image is mirrored.
 fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: &mut [u8]) {
     let (pixels, _) = pixels.as_chunks::<BYTES>();
     let (slot, _) = slot.as_chunks_mut::<BYTES>();
@@ -115,19 +116,19 @@ fn sample<const BYTES: usize>(pixels: &[u8], drawn: &Drawn, target: Size, slot: 
     }
 }
 
-/// Places along an axis, in the other order if the image is mirrored.
+/// Reverses the pixel positions along an axis if the image is mirrored.
 fn mirrored(places: Vec<u32>, mirrored: bool) -> Vec<usize> {
     let places = places.into_iter().map(|place| place as usize);
     if mirrored { places.rev().collect() } else { places.collect() }
 }
 
-/// For each output pixel along an axis, the pixel of the image that it shows: as in torchvision, the one at
-/// its upper left corner. Like torchvision it computes in 32 bits, which matters if that corner lies on the
-/// border between two pixels.
+/// For each output pixel along an axis, the position of the image's pixel that it shows. As in torchvision,
+/// it is the image's pixel at the start of the output pixel, computed in 32-bit floats. The precision matters
+/// if that point is on the border between two pixels.
 fn nearest(start: f64, length: f64, target: u32, limit: u32, mirrored: bool) -> Vec<usize> {
     let scale = length / f64::from(target);
-    // A crop before the resize begins at a whole pixel of the image, and a crop after it at a whole pixel of
-    // the resized image.
+    // A crop that is made before the resize begins at a whole pixel of the image. A crop after the resize
+    // begins at a whole pixel of the resized image.
     let (before, after) = match start.fract() == 0.0 && length.fract() == 0.0 {
         true => (start as u32, 0.0),
         false => (0, (start / scale).round() as f32),
@@ -199,7 +200,8 @@ mod tests {
         use png::{BitDepth, ColorType};
         let levels: Vec<u8> = (0..48 * 60).map(|at| (at * 7 % 251) as u8).collect();
         let file = encoded(60, ColorType::Grayscale, BitDepth::Eight, &levels, 48);
-        // If nothing is resized, the grey image has the same values as the mask.
+        // These specs crop and flip but do not resize, so an image decoded as grey has the same values as the
+        // mask.
         let whole = Image::resize(48, 60).grayscale().flip().vertical_flip();
         let crop = Image::center_crop((40, 32)).resize_shorter(48).grayscale().flip_with(1.0);
         for image in [whole, crop] {
@@ -231,7 +233,7 @@ mod tests {
     fn the_nearest_pixel_is_torchs() {
         assert_eq!(nearest(3.0, 5.0, 3, 20, false), [3, 4, 6]);
         assert_eq!(nearest(0.0, 3.0, 6, 3, true), [2, 2, 1, 1, 0, 0]);
-        // The crop begins at pixel 2 of an image that was resized from 8 to 6.
+        // This is a crop of 3 pixels from pixel 2 on, after 8 pixels were resized to 6.
         assert_eq!(nearest(2.0 * 8.0 / 6.0, 3.0 * 8.0 / 6.0, 3, 8, false), [2, 4, 5]);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The number type of a mask.
+/// The number type in which a mask is delivered.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }

@@ -1,4 +1,5 @@
-//! Turns decoded pixels into the content of a slot: orientation, sampling, and the last pass.
+//! Turns decoded pixels into the content of a slot of a batch: applies the orientation, crops and resizes,
+//! and converts to the slot's number type and layout.
 
 use forebay_base::Result;
 use image::metadata::Orientation;
@@ -18,23 +19,23 @@ use super::rotation::Turn;
 use super::shown::Shown;
 use super::spec::{Image, Size};
 
-/// A thread's buffers for the pixels of an image, in the order in which the pixels pass through them.
+/// A thread's buffers for the pixels of an image, in the order in which the pixels pass through the buffers.
 #[derive(Default)]
 pub(super) struct Stages {
     /// Decoded pixels.
     pub(super) pixels: Buffer,
-    /// Decoded pixels after they were turned or reduced to fewer bits.
+    /// The decoded pixels after EXIF's orientation was applied, or scratch memory for drawing polygons.
     pub(super) second: Buffer,
     pub(super) output: Output,
 }
 
 impl Stages {
-    /// The number of bytes that the buffers hold between two images.
+    /// The number of bytes that the buffers keep allocated between two images.
     pub(super) fn bytes(&self) -> u64 {
         self.pixels.bytes() + self.second.bytes() + self.output.bytes()
     }
 
-    /// Fills the slots from an image that is complete in `self.pixels`, as RGB or luma.
+    /// Fills the slots from an image whose decoded pixels are all in `self.pixels`, as RGB or luma.
     pub(super) fn fill_from_whole(
         &mut self,
         channels: usize,
@@ -54,10 +55,10 @@ impl Stages {
     }
 }
 
-/// An image that was decoded as a whole and has not been turned yet.
+/// An image that was decoded as a whole, before EXIF's orientation is applied.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    /// The rectangle of the whole image, as stored.
+    /// The rectangle of the whole image before its orientation is applied.
     pub(super) rect: Rect,
     /// The orientation in which the image is shown.
     pub(super) orientation: Orientation,
@@ -69,15 +70,16 @@ pub(super) struct Whole {
 pub(super) struct Output {
     resampler: Resampler,
     finisher: Finisher,
-    /// Pixels at the target size, if the slot needs them in another form, or if they are turned afterwards.
+    /// Pixels at the target size, if they are then converted to another type or layout, or rotated.
     target: Buffer,
-    /// The pixels of a crop with padding that repeats the image.
+    /// The pixels of a crop that extends beyond the image, whose padding repeats pixels of the image.
     padded: Buffer,
     effects: EffectScratch,
 }
 
 impl Output {
-    /// Works like [`fill`](Self::fill) for all images that are made from `decoded`.
+    /// Works like [`fill`](Self::fill), for several views (crops or sizes) that are made from the same
+    /// decoded pixels.
     pub(super) fn fill_each(
         &mut self,
         decoded: Decoded<'_>,
@@ -88,7 +90,7 @@ impl Output {
         each.try_for_each(|(frame, shown)| self.fill(shown.image, decoded, frame, shown.slot))
     }
 
-    /// Samples `decoded` and writes it into the slot.
+    /// Crops and resizes `decoded` as `frame` says, and writes the result into the slot.
     pub(super) fn fill(
         &mut self,
         image: &Image,
@@ -114,7 +116,7 @@ impl Output {
         Ok(())
     }
 
-    /// Works like [`fill`](Self::fill) for a crop whose padding repeats the image.
+    /// Works like [`fill`](Self::fill), for a crop whose padding repeats pixels of the image.
     fn fill_padded(
         &mut self,
         image: &Image,
@@ -132,8 +134,8 @@ impl Output {
         filled
     }
 
-    /// Works like [`fill`](Self::fill) for a slot that the image covers: directly if the slot holds plain
-    /// bytes, otherwise in a second pass.
+    /// Works like [`fill`](Self::fill), for an image that covers its whole slot. Plain bytes are resized
+    /// directly into the slot, and other number types and layouts take a second pass.
     fn fill_all(
         &mut self,
         image: &Image,
@@ -156,7 +158,7 @@ impl Output {
         Ok(())
     }
 
-    /// Works like [`fill`](Self::fill) for a slot that needs another form of pixels.
+    /// Works like [`fill`](Self::fill), for a slot with another number type or layout than the decoded bytes.
     fn fill_in_form(
         &mut self,
         image: &Image,
@@ -193,7 +195,7 @@ impl Output {
         Ok(())
     }
 
-    /// Works like [`fill`](Self::fill) for a slot with an image that is turned.
+    /// Works like [`fill`](Self::fill), for an image that is rotated after it was resized.
     fn fill_turned(
         &mut self,
         image: &Image,
@@ -205,7 +207,8 @@ impl Output {
         let bytes = size.width as usize * size.height as usize * decoded.pixel_bytes();
         let target = self.target.take(bytes);
         self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), target)?;
-        // Pixels take at least as many bytes in any other form.
+        // The slot has room for the rotated pixels, because every other number type takes at least as many
+        // bytes.
         turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
         if depth == Depth::Eight {
             frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.effects);
@@ -222,8 +225,8 @@ impl Output {
     }
 }
 
-/// The slot that the decoded pixels of `rect` fill as they are: that of a single image which shows them in
-/// their own size, unchanged and as plain bytes.
+/// The slot into which the pixels of `rect` can be decoded directly. There is one if a single view shows them
+/// in their own size, unchanged and as plain bytes.
 pub(super) fn slot_of_decoded<'a>(
     shown: &'a mut [Shown<'_>],
     frames: &[Frame],
@@ -238,7 +241,7 @@ pub(super) fn slot_of_decoded<'a>(
     slot.get_mut(..size.width as usize * size.height as usize * image.channels())
 }
 
-/// The most bytes that the stages after decoding take for an image that is complete in memory.
+/// The most bytes that the stages after decoding need, for an image that was decoded as a whole.
 pub(super) fn bytes_after(channels: usize, whole: Whole, shown: &[Shown<'_>]) -> u64 {
     let Whole { rect: Rect { width, height, .. }, orientation, depth } = whole;
     let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
@@ -247,14 +250,14 @@ pub(super) fn bytes_after(channels: usize, whole: Whole, shown: &[Shown<'_>]) ->
     turned.saturating_add(bytes_of_fills(shown, &Shown::frames(shown, width, height), 1, depth))
 }
 
-/// The most bytes that [`Output::fill_each`] takes: those of the largest image, since the images are made one
-/// after another.
+/// The most bytes that [`Output::fill_each`] needs. The views are made one after another, so the one that
+/// needs most decides.
 pub(super) fn bytes_of_fills(shown: &[Shown<'_>], frames: &[Frame], reduction: u32, depth: Depth) -> u64 {
     let each = shown.iter().zip(frames);
     each.map(|(shown, frame)| bytes_of_fill(shown.image, frame, reduction, depth)).max().unwrap_or(0)
 }
 
-/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale, to levels of
+/// The most bytes that [`Output::fill`] needs for an image that was decoded at 1/`reduction` of its scale, in
 /// this depth.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth: Depth) -> u64 {
     let Size { height, width } = frame.target;
@@ -272,7 +275,7 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth:
         .saturating_add(effect_bytes(image))
 }
 
-/// The number of bytes of a crop with its padding, whose pixels have `pixel` bytes.
+/// The number of bytes of a crop with its padding, if a pixel has `pixel` bytes.
 fn bytes_of_padded(frame: &Frame, pixel: usize) -> usize {
     frame.target.width as usize * frame.target.height as usize * pixel
 }

@@ -85,8 +85,8 @@ impl Image {
         Ok(any.of_size(Size { height, width }))
     }
 
-    /// The spec for one image. If this spec is [ragged](Image::ragged), the result has the size in which the
-    /// image is shown; otherwise the spec is unchanged. Only the header is read.
+    /// The spec with a fixed size, for one image. If this spec is [ragged](Image::ragged), the result has the
+    /// size in which the image is shown; otherwise the spec is unchanged. Only the header is read.
     ///
     /// # Errors
     /// The errors of [`Drawn::of`].
@@ -97,7 +97,7 @@ impl Image {
         }
     }
 
-    /// Decodes one encoded image by this spec, into memory of its own: [`decode_into`] for callers without a
+    /// Decodes one encoded image by this spec into newly allocated memory, where [`decode_into`] needs a
     /// slot. `key` decides the random draws. A [ragged](Image::ragged) image has its own size.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ mod tests {
             Image::resize(0, 4).decode(&file(8, 8), RowKey(0)).unwrap_err().kind(),
             ErrorKind::Invalid
         );
-        // The frame header claims 65,500 x 65,500 pixels.
+        // The header of this small file is changed to claim 65,500 x 65,500 pixels.
         let mut bomb = file(8, 8);
         let frame = bomb.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap() + 5;
         bomb[frame..frame + 4].copy_from_slice(&[0xFF, 0xDC, 0xFF, 0xDC]);

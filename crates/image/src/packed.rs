@@ -1,17 +1,18 @@
-//! Cells that hold the coefficients of a JPEG instead of its file. Parquet stores such cells.
+//! Packs the coefficients of a JPEG into a cell of a Parquet column, which then holds them instead of the
+//! file.
 //!
-//! Such a cell is the [kept form](super::kept) of coefficients, which its own module describes, preceded by
-//! 16 bytes:
+//! A packed cell is 16 bytes, followed by the coefficients in the format of
+//! [`Form::Coefficients`](super::Form):
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 8 | `F4 66 62 63 65 0D 0A 01`: the mark, of which the last byte is the version |
 //! | 8 | xxh3-64 of all bytes that follow, little-endian |
 //!
-//! A cache has checksums of its own. A cell in Parquet may pass through any program, so it has a checksum
-//! too, which turns a damaged cell into a bad row instead of wrong pixels. The field of the column has the
-//! Arrow extension type [`EXTENSION`], with the version in its metadata. Cells are recognised by their mark
-//! alone, so that a column may also hold files.
+//! A cell in Parquet may pass through any program, so it has a checksum, which turns a damaged cell into a
+//! bad row instead of wrong pixels. (A cache has checksums of its own.) The field of the column has the Arrow
+//! extension type [`EXTENSION`], with the version in its metadata. Cells are recognised by their mark alone,
+//! so a column may also hold files.
 
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_64;
@@ -28,7 +29,7 @@ pub const EXTENSION: &str = "forebay.jpeg_coefficients";
 /// The version of the cells that are written, and the latest version that can be read.
 pub const VERSION: u8 = 1;
 
-/// The mark of all versions; the version follows it.
+/// The first bytes of a cell of any version. The version is the byte after them.
 const MARK: [u8; 7] = *b"\xF4fbce\r\n";
 const CHECKSUM: usize = size_of::<u64>();
 const HEAD: usize = MARK.len() + size_of::<u8>() + CHECKSUM;
@@ -38,8 +39,8 @@ pub fn is_packed(cell: &[u8]) -> bool {
     cell.starts_with(&MARK)
 }
 
-/// Packs the coefficients of a JPEG into a cell; `None` if it must stay a file: it is not a JPEG, damaged,
-/// too large, not in grey or in three colours, or of an unsupported kind.
+/// Packs the coefficients of a JPEG into a cell. Returns `None` if the image must stay a file, because it is
+/// not a JPEG, is damaged, too large, not in grey or in three colours, or of an unsupported kind.
 ///
 /// ```
 /// use forebay_image::{encode_jpeg, pack, unpack};
@@ -61,8 +62,8 @@ pub fn pack(encoded: &[u8]) -> Option<Vec<u8>> {
     packed.ok().flatten().map(framed)
 }
 
-/// Makes a baseline JPEG of the coefficients in a cell: every coefficient, and so every pixel, is that of the
-/// file from which the cell was made. Apart from segments that affect pixels, only the orientation is kept.
+/// Makes a baseline JPEG from a cell. Its coefficients, and so its pixels, equal those of the file that was
+/// packed. Of the file's metadata, only the orientation and the segments that affect pixels are kept.
 ///
 /// # Errors
 /// [`ErrorKind::BadRow`] for a cell that is damaged or of a later version, and for other bytes.
@@ -101,7 +102,7 @@ pub(super) fn unchecked(cell: &[u8]) -> &[u8] {
     if is_packed(cell) { cell.get(HEAD..).unwrap_or_default() } else { cell }
 }
 
-/// The error for a version that cannot be read.
+/// The error for a cell of a later version, which this version of forebay cannot read.
 pub fn newer(version: u64) -> Error {
     let cause = format!("coefficients of a JPEG of version {version}; this forebay reads version {VERSION}");
     Error::new(ErrorKind::Unsupported, cause)

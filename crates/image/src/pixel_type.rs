@@ -1,4 +1,4 @@
-//! How pixels are stored: their number type and the order of the axes.
+//! The number type of delivered pixels, and the order of their axes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -62,7 +62,7 @@ impl PixelType {
         }
     }
 
-    /// The largest number that the type holds if it is one of whole numbers, and `None` for floats.
+    /// The largest value of an integer type; `None` for floats.
     pub(super) const fn largest_whole(self) -> Option<u16> {
         match self {
             PixelType::U8 => Some(u8::MAX as u16),
@@ -71,7 +71,8 @@ impl PixelType {
         }
     }
 
-    /// Whether these values fit the type: whole numbers in its range, or any number for a float type.
+    /// Whether the type can hold these values. An integer type holds the whole numbers in its range, and a
+    /// float type any number.
     pub(super) fn holds(self, values: &[f32]) -> bool {
         let fits = |largest: u16| {
             values.iter().all(|value| (0.0..=f32::from(largest)).contains(value) && value.fract() == 0.0)
@@ -121,7 +122,7 @@ impl Layout {
     /// Both layouts.
     pub const ALL: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
 
-    /// The name in capital letters.
+    /// The name of the layout, `NHWC` or `NCHW`.
     pub const fn name(self) -> &'static str {
         match self {
             Layout::Nhwc => "NHWC",

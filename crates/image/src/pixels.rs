@@ -58,8 +58,8 @@ fn divided_by_255(product: u32) -> u32 {
     ((rounded >> 8) + rounded) >> 8
 }
 
-/// Converts `count` pixels of `channels` levels to RGB in place: keeps the first three levels, or repeats the
-/// grey one.
+/// Converts `count` pixels of `channels` levels to RGB in place: keeps the first three levels of colour, or
+/// repeats the level of grey.
 pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
     let copy = |buffer: &mut [L], at: usize| {
         let from = at * channels;
@@ -71,13 +71,14 @@ pub(super) fn spread<L: Copy>(buffer: &mut [L], count: usize, channels: usize) {
     };
     match channels {
         RGB => {}
-        // If pixels grow, the last one is converted first, so that none is overwritten before it is read.
+        // Pixels of fewer than three levels grow, so the last pixel is converted first. Otherwise pixels
+        // would be overwritten before they are read.
         1 | 2 => (0..count).rev().for_each(|at| copy(buffer, at)),
         _ => (0..count).for_each(|at| copy(buffer, at)),
     }
 }
 
-/// Whether an orientation exchanges rows and columns.
+/// Whether an orientation exchanges width and height.
 pub(super) fn transposes(orientation: Orientation) -> bool {
     matches!(
         orientation,
@@ -88,8 +89,9 @@ pub(super) fn transposes(orientation: Orientation) -> bool {
     )
 }
 
-/// Writes the pixels of `from` (of size `rect`, interleaved, of `pixel` bytes each) to `to` (of the same
-/// length) in the orientation in which they are to be shown; returns their width and height.
+/// Writes the pixels of `from` to `to`, turned into the orientation in which they are shown, and returns
+/// their new width and height. `from` has the size of `rect`, is interleaved and has `pixel` bytes a pixel;
+/// `to` has the same length.
 pub(super) fn orient(
     from: &[u8],
     rect: Rect,
@@ -99,7 +101,7 @@ pub(super) fn orient(
 ) -> (u32, u32) {
     let (width, height) = (rect.width as usize, rect.height as usize);
     let turned = if transposes(orientation) { (height, width) } else { (width, height) };
-    // The place in the source of the pixel at (x, y) of the result.
+    // Returns the position of the source pixel that the result shows at (x, y).
     let source = |x: usize, y: usize| match orientation {
         Orientation::NoTransforms => (x, y),
         Orientation::FlipHorizontal => (width - 1 - x, y),
@@ -146,7 +148,7 @@ mod tests {
         let (none, all) = ([0; 2], u16::MAX.to_ne_bytes());
         let mut pixels = [all, none, none, none, all, none, none, none, all];
         wide_luma_in_place(&mut pixels, 3);
-        // These are 0.299, 0.587 and 0.114 of white.
+        // The luma of pure red, green and blue is 0.299, 0.587 and 0.114 of white (65,535).
         assert_eq!(
             pixels[..3].iter().map(|level| u16::from_ne_bytes(*level)).collect::<Vec<_>>(),
             [19_595, 38_469, 7_471]
@@ -160,7 +162,8 @@ mod tests {
         assert_eq!(pixels[..9], [255, 255, 255, 0, 0, 0, 0, 255, 255]);
     }
 
-    /// The images are those that EXIF's eight orientations store for one that is seen as `1 2 3 / 4 5 6`.
+    /// Each entry has one of EXIF's eight orientations, and the stored pixels of an image that is then seen
+    /// as `1 2 3 / 4 5 6`.
     #[test]
     fn all_eight_orientations_are_seen_alike() {
         let seen = [1, 2, 3, 4, 5, 6];

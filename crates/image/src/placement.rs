@@ -1,37 +1,36 @@
-//! The place of an image in its result: the part that is shown, its size, and where it begins.
+//! Computes which part of an image is shown, in which size, and where that part begins in the result.
 
 use super::draws::Draws;
 use super::geometry::{Corner, Rect, Sampling, corner, of_resized, target};
 use super::repeat::Repeat;
 use super::spec::{Framing, Image, IouCrop, PaddingMode, RandomCrop, Size};
 
-/// The number of least overlaps that are tried for a crop around boxes, before the whole image is shown
-/// instead.
+/// `RandomIoUCrop` tries at most this many least overlaps, and then shows the whole image.
 const IOU_ROUNDS: usize = 100;
 
-/// The boxes of an image, for crops around them: left, top, right and bottom.
+/// The boxes of objects in an image, for crops around them. Each box is left, top, right and bottom.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BoxesOfImage<'a> {
     pub(super) corners: &'a [[f64; 4]],
-    /// Whether the numbers are shares of the image's width and height.
+    /// Whether coordinates are shares of the image's width and height, and not pixels.
     pub(super) normalized: bool,
 }
 
-/// The place of an image in its result.
+/// The part of an image that is shown, and its place in the result.
 pub(super) struct Placement {
     pub(super) sampling: Sampling,
-    /// The size in which the part is shown.
+    /// The size of the shown part in the result.
     pub(super) target: Size,
-    /// The place in the result where the part begins, before it is mirrored.
+    /// The position in the result where the shown part begins, before mirroring.
     pub(super) corner: Corner,
-    /// The size of the canvas, if it is mirrored with the part.
+    /// The size of the canvas (the result with its padding), if mirroring applies to the whole canvas.
     pub(super) canvas: Option<Size>,
-    /// The padding that repeats the image, if the part extends beyond it.
+    /// The padding that repeats pixels of the image, if the shown part extends beyond the image.
     pub(super) padding: Option<Repeat>,
 }
 
 impl Placement {
-    /// The place of a `width` x `height` image.
+    /// Computes the placement of a `width` x `height` image. `draws` makes the random choices.
     pub(super) fn draw(
         image: &Image,
         width: u32,
@@ -62,14 +61,14 @@ impl Placement {
         }
     }
 
-    /// A part that fills the result.
+    /// The placement of a part that is resized to fill the whole result.
     fn filling(image: &Image, sampling: Sampling) -> Placement {
         Placement { sampling, target: image.size, corner: Corner::default(), canvas: None, padding: None }
     }
 }
 
-/// Draws like torchvision's `RandomCrop`: the padded image is padded again by what it lacks on both sides,
-/// and any box of it is equally likely.
+/// Draws a crop like torchvision's `RandomCrop`. If the padded image is still smaller than the crop, it is
+/// padded again by the difference on each side. All positions of the crop are equally likely.
 fn padded_crop(image: &Image, crop: RandomCrop, seen: Size, draws: &mut Draws) -> Placement {
     let RandomCrop { padding, mode } = crop;
     let size = image.size;
@@ -111,29 +110,30 @@ fn padded_crop(image: &Image, crop: RandomCrop, seen: Size, draws: &mut Draws) -
     Placement { padding: Some(repeat), ..Placement::filling(image, sampling) }
 }
 
-/// The visible pixels of a crop along an axis: the first one, their number, and the place of the first one in
-/// the crop.
+/// The pixels of the image that a crop shows along an axis: the first one, their number, and the position of
+/// the first one within the crop.
 fn visible(start: i64, length: u32, side: u32) -> (u32, u32, u32) {
     let first = start.clamp(0, i64::from(side) - 1);
     let end = (start + i64::from(length)).clamp(first + 1, i64::from(side));
     (first as u32, (end - first) as u32, (first - start).max(0) as u32)
 }
 
-/// The first pixel along an axis that is shown, and the number of pixels from it to the last one.
+/// The range of pixels along an axis that covers all of `shown`: the first pixel, and the number of pixels up
+/// to the last.
 fn extent(shown: &[u32]) -> (u32, u32) {
     let first = shown.iter().min().copied().unwrap_or(0);
     let last = shown.iter().max().copied().unwrap_or(0);
     (first, last - first + 1)
 }
 
-/// The size in which torchvision's `RandomShortestSize` shows an image, computed by the same arithmetic.
+/// The size to which torchvision's `RandomShortestSize` resizes an image, computed by the same arithmetic.
 fn shortest(min_size: u32, canvas: Size, seen: Size) -> Size {
     let (height, width) = (f64::from(seen.height), f64::from(seen.width));
     let fits = (f64::from(canvas.height) / height).min(f64::from(canvas.width) / width);
     scaled(seen, (f64::from(min_size) / height.min(width)).min(fits), Some(canvas))
 }
 
-/// A size times a factor, cut to whole pixels.
+/// Multiplies a size by a factor and rounds it down to whole pixels, but to at least 1 and at most `most`.
 fn scaled(seen: Size, factor: f64, most: Option<Size>) -> Size {
     let side =
         |side: u32, most: Option<u32>| ((f64::from(side) * factor) as u32).clamp(1, most.unwrap_or(u32::MAX));
@@ -143,7 +143,8 @@ fn scaled(seen: Size, factor: f64, most: Option<Size>) -> Size {
     }
 }
 
-/// Draws like torchvision's `ScaleJitter`, then any box of the canvas's size if the image is larger.
+/// Draws a size like torchvision's `ScaleJitter`. If the resized image is larger than the canvas, draws a
+/// random crop of the canvas's size.
 fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     let canvas = image.size;
     let fits = (f64::from(canvas.height) / f64::from(seen.height))
@@ -166,8 +167,8 @@ fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     }
 }
 
-/// Draws like torchvision's `RandomIoUCrop`: a least overlap, then crops until one holds the centre of a
-/// box of the image and overlaps such a box by the least overlap.
+/// Draws a crop like torchvision's `RandomIoUCrop`. It draws a least overlap, and then crops until one
+/// contains the centre of a box and overlaps that box by at least that much.
 fn iou_crop(
     image: &Image,
     crop: &IouCrop,
@@ -210,8 +211,8 @@ fn iou_crop(
     whole
 }
 
-/// The largest overlap, intersection over union, of a rectangle with the boxes whose centres are in it;
-/// `None` if no centre is in it.
+/// The largest overlap (intersection over union) of a rectangle with a box whose centre is inside the
+/// rectangle; `None` if there is no such box.
 fn overlap(rect: Rect, boxes: &[[f64; 4]]) -> Option<f64> {
     let (left, top) = (f64::from(rect.x), f64::from(rect.y));
     let (right, bottom) = (left + f64::from(rect.width), top + f64::from(rect.height));

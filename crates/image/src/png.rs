@@ -1,10 +1,9 @@
 //! Decodes PNG row by row, processing each row as soon as it is inflated.
 //!
 //! Alpha is dropped, palettes and low bit depths are expanded, and 16-bit levels keep their high byte unless
-//! all 16 bits are wanted. All of this is done row by row, so that an image takes three levels for each pixel
-//! in any stored form. Only interlaced images are held as a whole in stored form. For an animation the
-//! default image is shown. Texts and colour profiles, which can expand from a few bytes to a lot of memory,
-//! are skipped.
+//! all 16 bits are wanted. All of this is done row by row, so that any image takes the memory of three levels
+//! a pixel. Only interlaced images are held as a whole in stored form. Of an animation, the default image is
+//! decoded. Texts and colour profiles, which can expand from a few bytes to a lot of memory, are skipped.
 
 use std::io::Cursor;
 
@@ -21,17 +20,17 @@ use super::pixels::spread;
 use super::refuse::{bad_row, corrupt};
 use super::spec::RGB;
 
-/// The bytes that a decoder may take for rows and chunks. Only an image that is millions of pixels wide needs
-/// more.
+/// The memory limit of the PNG decoder for rows and chunks, in bytes. Only an image that is millions of
+/// pixels wide needs more.
 const DECODER_BYTES: usize = 64 << 20;
 
-/// The number of rows that the decoder holds in addition to the row that it delivers: filtered and unfiltered
-/// ones, and one in its last form.
+/// The number of rows that the decoder holds beside the delivered row: filtered rows, unfiltered rows and a
+/// converted row.
 const ROWS_HELD: u64 = 4;
 
 /// The number of bytes of a PNG's signature.
 const SIGNATURE: usize = 8;
-/// The numbers of bytes of a chunk's length, of its head (length and kind) and of its checksum.
+/// The sizes in bytes of a chunk's length field, of its head (length and kind) and of its checksum.
 const CHUNK_LENGTH: usize = 4;
 const CHUNK_HEAD: usize = 8;
 const CHUNK_CRC: usize = 4;
@@ -43,7 +42,7 @@ pub(super) struct Png<'a> {
 }
 
 impl<'a> Png<'a> {
-    /// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
+    /// Reads the header. The image will be decoded in the depth `most`, or in 8 bits if the file has no more.
     pub(super) fn open(encoded: &'a [u8], most: Depth) -> Result<Self> {
         let mut decoder =
             png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
@@ -98,7 +97,7 @@ impl Pending for Png<'_> {
     }
 
     fn beside_bytes(&self) -> u64 {
-        // A stored row may have twice as many bits.
+        // A row of 16-bit levels that is delivered in 8 bits is stored in twice as many bytes.
         self.row_bytes().saturating_mul(2 * ROWS_HELD)
     }
 
@@ -152,12 +151,13 @@ fn colours<L: Copy>(from: &[L], color: ColorType, to: &mut [L], native: impl Fn(
     }
 }
 
-/// A stored 16-bit number in native byte order.
+/// Converts a 16-bit number from PNG's byte order to the native one.
 fn native(stored: [u8; 2]) -> [u8; 2] {
     u16::from_be_bytes(stored).to_ne_bytes()
 }
 
-/// A PNG of one channel whose header was read, and whose values are kept as stored.
+/// A PNG mask whose header was read. It has one channel, and its values (class numbers) are delivered as
+/// stored.
 pub(super) struct Classes<'a> {
     reader: Reader<Cursor<&'a [u8]>>,
     encoded: &'a [u8],
@@ -165,6 +165,8 @@ pub(super) struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
+    /// Reads the header of a mask.
+    ///
     /// # Errors
     /// Fails if the PNG has several channels, or more bits than `dtype`.
     pub(super) fn open(encoded: &'a [u8], dtype: MaskType) -> Result<Self> {
@@ -230,7 +232,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// The values of a row, each in as many bytes as `dtype` has.
+/// Writes the values of a stored row to `to`, each in the size of `dtype`.
 fn unpack(from: &[u8], depth: BitDepth, dtype: MaskType, to: &mut [u8]) {
     let bits = depth as usize;
     let value = |at: usize| match depth {

@@ -1,26 +1,27 @@
-//! Polygons as masks.
+//! Draws polygons as masks: pixels inside a polygon become 1.
 //!
-//! The pixels are those of COCO's mask API (`rleFrPoly` of `cocodataset/cocoapi`): the border is drawn on a
-//! grid five times as fine. Wherever it crosses the middle of a column of pixels, the pixels of that column
-//! change from outside to inside or back.
+//! The result equals that of COCO's mask API (`rleFrPoly` of `cocodataset/cocoapi`). The border is drawn on a
+//! grid five times as fine as the pixels. Each time the border crosses the middle line of a column of pixels,
+//! the pixels below the crossing change from outside to inside or back.
 
 use forebay_base::Result;
 
 use super::refuse::bad_row;
 use super::spec::{Image, Size};
 
-/// The number of columns and rows of the grid for each pixel.
+/// The number of grid points for each pixel, along each axis.
 const SCALE: f64 = 5.0;
-/// The coordinate beyond which a point is refused: far outside of any image.
+/// The largest coordinate that a point may have. It is far outside of any image.
 const FARTHEST: f64 = 2.0 * Image::MAX_SIDE as f64;
-/// The fewest numbers of a polygon: three points.
+/// The fewest coordinates of a polygon, which are those of three points.
 const FEWEST: usize = 6;
 
-/// Sets the pixels of a polygon, `x0, y0, x1, y1, ...`, to 1 in a mask of rows of pixels. `changes` has a
-/// byte for each pixel.
+/// Sets the pixels inside a polygon to 1. `points` is `x0, y0, x1, y1, ...`, `pixels` is the mask row by row,
+/// and `changes` is scratch memory with a byte for each pixel.
 ///
 /// # Errors
-/// There are fewer than three points, an odd number of numbers, or a point is not finite or far outside.
+/// Fails if there are fewer than three points, if a coordinate has no partner, or if a point is not finite or
+/// far outside the image.
 pub(super) fn fill(points: &[f64], size: Size, changes: &mut [u8], pixels: &mut [u8]) -> Result<()> {
     if points.len() < FEWEST || !points.len().is_multiple_of(2) {
         return Err(bad_row(format!("a polygon of {} numbers", points.len()))
@@ -58,12 +59,12 @@ fn on_grid(coordinate: f64) -> i64 {
     (SCALE * coordinate + 0.5) as i64
 }
 
-/// Calls `each` with the points of the grid on a line, from its beginning to its end: one in each column if
-/// it is wider than high, else one in each row.
+/// Calls `each` with the grid points on a line, in order: one point in each column if the line is wider than
+/// high, otherwise one in each row.
 fn each_point((x0, y0): (i64, i64), (x1, y1): (i64, i64), mut each: impl FnMut((i64, i64))) {
     let (across, down) = ((x1 - x0).abs(), (y1 - y0).abs());
     let is_flat = across >= down;
-    // The line is computed from its left or upper end, whichever way it goes.
+    // The line is always computed from its left or upper end, so that both directions give the same points.
     let is_reversed = if is_flat { x0 > x1 } else { y0 > y1 };
     let ((x0, y0), (x1, y1)) = if is_reversed { ((x1, y1), (x0, y0)) } else { ((x0, y0), (x1, y1)) };
     let slope = match is_flat {
@@ -79,8 +80,8 @@ fn each_point((x0, y0): (i64, i64), (x1, y1): (i64, i64), mut each: impl FnMut((
     }
 }
 
-/// Notes that the border goes from one column of the grid to another between these points, if that is in the
-/// middle of a column of pixels.
+/// Records in `changes` if the border crosses the middle line of a column of pixels between two neighbouring
+/// grid points.
 fn change(from: (i64, i64), to: (i64, i64), size: Size, changes: &mut [u8]) {
     let in_pixels = |at: i64| (at as f64 + 0.5) / SCALE - 0.5;
     let x = in_pixels(if to.0 < from.0 { to.0 } else { to.0 - 1 });
@@ -88,7 +89,7 @@ fn change(from: (i64, i64), to: (i64, i64), size: Size, changes: &mut [u8]) {
         return;
     }
     let y = in_pixels(to.1.min(from.1)).clamp(0.0, f64::from(size.height)).ceil();
-    // A change at the lower end of the last column has a place beyond all pixels, and is not noted.
+    // A crossing below the last pixel of the last column is outside `changes`, and is ignored.
     let place = x as usize * size.height as usize + y as usize;
     if let Some(change) = changes.get_mut(place) {
         *change ^= 1;

@@ -1,5 +1,5 @@
-//! Reads the header of an image, before a pixel is decoded: its size, from which the part that is shown
-//! follows.
+//! Reads the header of an image without decoding pixels. The size in it decides which part of the image is
+//! shown.
 
 use forebay_base::Result;
 
@@ -13,9 +13,9 @@ use super::spec::{Image, Size};
 use super::{jpeg, kept, packed, raster, raw};
 
 impl Drawn {
-    /// The geometry of an encoded image, of raw pixels, or of an image that was kept before a random crop:
-    /// the one that [`decode_within`](crate::decode_within) uses with the same arguments. Only the header is
-    /// read.
+    /// The geometry (crop, size and flips) of an encoded image, of raw pixels, or of an image that was kept
+    /// for a random crop. It is the geometry that [`decode_within`](crate::decode_within) uses with the same
+    /// arguments. Only the header is read.
     ///
     /// # Errors
     /// Fails if the bytes are not an image, or the image has too many pixels.
@@ -38,7 +38,8 @@ pub fn probe(encoded: &[u8]) -> Result<Header> {
     if is_jpeg(encoded) { jpeg::probe(encoded) } else { raster::probe(encoded) }
 }
 
-/// Width and height of an image as `image` shows it: turned if EXIF says so and `image` applies it.
+/// The width and height of an image as `image` sees it: exchanged if EXIF's orientation says so and `image`
+/// applies it.
 pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
     if let Some(raw) = image.raw {
         let Size { height, width } = raw::size(raw, encoded)?;

@@ -37,13 +37,14 @@ pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
     caught(format, || Ok(open(encoded, format, Depth::Eight)?.orientation))
 }
 
-/// The depth in which an image that is not a JPEG is decoded, if up to `most` is wanted.
+/// The depth in which an image that is not a JPEG is decoded, if a depth of up to `most` is wanted.
 pub(super) fn depth(encoded: &[u8], most: Depth) -> Result<Depth> {
     let format = sniff(encoded)?;
     caught(format, || Ok(open(encoded, format, most)?.depth))
 }
 
-/// Decodes a file that is not a JPEG into the slots of images that are read as `image` is.
+/// Decodes a file that is not a JPEG into the slots of `shown`. `image` decides depth, channels and
+/// orientation.
 pub(super) fn decode_into(
     image: &Image,
     encoded: &[u8],
@@ -55,8 +56,8 @@ pub(super) fn decode_into(
     stages.fill_from_whole(image.channels(), whole, shown)
 }
 
-/// Decodes all pixels into `stages.pixels`, as RGB or luma. The memory taken from the workspace covers the
-/// stages after it too.
+/// Decodes all pixels into `stages.pixels`, as RGB or luma. The memory that is taken from the workspace here
+/// also covers the stages after decoding.
 fn read<'w>(
     image: &Image,
     encoded: &[u8],
@@ -87,7 +88,7 @@ fn read<'w>(
     Ok((whole, taken))
 }
 
-/// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
+/// Reads the header. The image will be decoded in the depth `most`, or in 8 bits if the file has no more.
 fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened<'_>> {
     match format {
         Format::Png => {

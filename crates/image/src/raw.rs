@@ -1,4 +1,5 @@
-//! Raw pixels: the levels of an image, stored in a cell without a header. The spec gives their size.
+//! Converts raw pixels: cells that hold the levels of an image without a header. The spec gives the image's
+//! size.
 
 use forebay_base::Result;
 
@@ -14,7 +15,7 @@ use super::sniff::{is_jpeg, sniff};
 use super::spec::{Image, RGB, Raw, Size};
 use super::workspace::Workspace;
 
-/// Converts raw pixels into the content of a slot.
+/// Crops, resizes and converts raw pixels like a decoded image, and writes the result into a slot of a batch.
 pub(super) fn decode_into(
     image: &Image,
     raw: Raw,
@@ -26,7 +27,7 @@ pub(super) fn decode_into(
     let Size { height, width } = size(raw, cell)?;
     let (frame, channels) = (frame_of(width, height), image.channels());
     let count = width as usize * height as usize;
-    // With one channel, both layouts have the same order.
+    // With one channel, NHWC and NCHW store the levels in the same order.
     let is_ready = raw.channels() == channels && (raw.pixel_layout() == Layout::Nhwc || channels == 1);
     let arranged = if is_ready { 0 } else { count * channels };
     let needed = bytes_of_fill(image, &frame, 1, Depth::Eight).saturating_add(arranged as u64);
@@ -59,7 +60,7 @@ pub(super) fn size(raw: Raw, cell: &[u8]) -> Result<Size> {
     })
 }
 
-/// Writes levels as RGB or luma, with the levels of a pixel side by side.
+/// Converts raw pixels to interleaved RGB or to luma.
 fn arrange(raw: Raw, cell: &[u8], channels: usize, to: &mut [u8]) {
     let stored = raw.channels();
     match raw.pixel_layout() {
@@ -82,7 +83,7 @@ fn arrange(raw: Raw, cell: &[u8], channels: usize, to: &mut [u8]) {
     }
 }
 
-/// Writes RGB, or its luma.
+/// Writes RGB pixels as they are, or as their luma if `channels` is 1.
 fn write(pixels: impl Iterator<Item = [u8; RGB]>, channels: usize, to: &mut [u8]) {
     match channels {
         RGB => to.as_chunks_mut().0.iter_mut().zip(pixels).for_each(|(to, pixel)| *to = pixel),

@@ -27,7 +27,7 @@ pub(super) fn check_size(width: u32, height: u32, max_pixels: u64) -> Result<()>
     Ok(())
 }
 
-/// The error for a message of a decoder.
+/// The error for a damaged file, with the decoder's message.
 pub(super) fn corrupt(format: Format, said: &dyn fmt::Display) -> Error {
     bad_row(format!("corrupt {format}: {}", said.to_string().trim_end_matches('.')))
 }

@@ -1,8 +1,8 @@
-//! The pixels that padding repeats: arithmetic on one axis.
+//! Computes which pixels of an image its padding repeats, along one axis.
 
 use super::spec::{PaddingMode, Size};
 
-/// Padding that repeats the image, for a part that extends beyond it.
+/// Padding that repeats pixels of the image, for a part that extends beyond the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repeat {
     pub(super) mode: PaddingMode,
@@ -11,18 +11,21 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// The columns of the image that are shown in `width` columns from `left` on.
+    /// For each of `width` columns of the result, the column of the image that it shows. The first result
+    /// column is at `left` in the image, which may be outside of it.
     pub(super) fn columns(&self, left: f64, width: u32) -> Vec<u32> {
         sources(left as i64, width, self.seen.width, self.mode)
     }
 
-    /// The rows of the image that are shown in `height` rows from `top` on.
+    /// For each of `height` rows of the result, the row of the image that it shows. The first result row is
+    /// at `top` in the image, which may be outside of it.
     pub(super) fn rows(&self, top: f64, height: u32) -> Vec<u32> {
         sources(top as i64, height, self.seen.height, self.mode)
     }
 }
 
-/// The pixel of an axis of `limit` pixels that is shown at a place, which may be outside of it.
+/// The pixel that is shown at the position `at` along an axis. The image has the positions 0 to `limit` - 1,
+/// and `at` may be outside of them.
 fn source(at: i64, limit: u32, mode: PaddingMode) -> u32 {
     let last = i64::from(limit) - 1;
     let found = match mode {
@@ -37,7 +40,7 @@ fn source(at: i64, limit: u32, mode: PaddingMode) -> u32 {
     found as u32
 }
 
-/// The pixels of an axis that are shown at the places from `start` on.
+/// The pixels that are shown at `length` positions along an axis, beginning at `start`.
 pub(super) fn sources(start: i64, length: u32, limit: u32, mode: PaddingMode) -> Vec<u32> {
     (start..start + i64::from(length)).map(|at| source(at, limit, mode)).collect()
 }
@@ -46,7 +49,8 @@ pub(super) fn sources(start: i64, length: u32, limit: u32, mode: PaddingMode) ->
 mod tests {
     use super::*;
 
-    /// The pixels that numpy's `pad` repeats around `[0, 1, 2, 3]`.
+    /// The expected values are the results of numpy's `pad` for `[0, 1, 2, 3]`, with three values on each
+    /// side.
     #[test]
     fn pixels_are_repeated_as_numpy_does() {
         for (mode, wanted) in [

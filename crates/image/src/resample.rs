@@ -27,7 +27,7 @@ pub(super) use part::reduced;
 use target::ResizeTarget;
 pub(super) use target::STRIP_ROWS;
 
-/// A thread's intermediate rows and weights.
+/// A thread's memory for resizing: intermediate rows and the weights of the filter.
 #[derive(Default)]
 pub(super) struct Resampler {
     library: fir::Resizer,
@@ -38,8 +38,8 @@ pub(super) struct Resampler {
 }
 
 impl Resampler {
-    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels,
-    /// interleaved), and mirrors it. A box of whole pixels that already has the target's size is copied.
+    /// Resizes the box of `sampling` to `size`, mirrors it, and writes it to `target` as interleaved levels.
+    /// A box of whole pixels that already has this size is copied.
     pub(super) fn resample(
         &mut self,
         decoded: Decoded<'_>,
@@ -57,9 +57,9 @@ impl Resampler {
         Ok(())
     }
 
-    /// Works like [`resample`](Self::resample), but hands the rows on as they are made: `write` gets the
-    /// number of the first one, and up to [`STRIP_ROWS`] of them in `strip`, which has memory for as many.
-    /// Returns whether it did: some samplings need the whole target.
+    /// Works like [`resample`](Self::resample), but passes rows to `write` as soon as they are made. `write`
+    /// gets the index of the first row, and up to [`STRIP_ROWS`] rows in the memory of `strip`. Returns
+    /// false, and leaves the target unchanged, for samplings that need the whole target in memory.
     pub(super) fn resample_in_strips(
         &mut self,
         decoded: Decoded<'_>,
@@ -71,8 +71,8 @@ impl Resampler {
         self.in_registers(decoded, sampling, target, ResizeTarget::Strips { strip, write })
     }
 
-    /// Resizes with AVX-512 or AVX2, if the machine has them and they support the sampling. Returns whether
-    /// it did.
+    /// Resizes with AVX-512 or AVX2. Returns false, and leaves the target unchanged, if the machine has
+    /// neither or they do not support the sampling.
     #[cfg(target_arch = "x86_64")]
     fn in_registers(
         &mut self,
@@ -88,13 +88,14 @@ impl Resampler {
                 || self.avx2.resize(decoded, (view, part), (size, mirror), &mut target))
     }
 
-    /// Other processors have neither AVX-512 nor AVX2.
+    /// Processors other than x86-64 have neither AVX-512 nor AVX2.
     #[cfg(not(target_arch = "x86_64"))]
     fn in_registers(&mut self, _: Decoded<'_>, _: &Sampling, _: (Size, Mirror), _: ResizeTarget<'_>) -> bool {
         false
     }
 
-    /// Works like [`resample`](Self::resample) for any pixels on any machine, without mirroring.
+    /// Works like [`resample`](Self::resample) with the library `fast_image_resize`, which supports all
+    /// pixels and machines, but without mirroring.
     fn with_library(
         &mut self,
         decoded: Decoded<'_>,
@@ -129,7 +130,7 @@ impl Resampler {
         self.library.resize(&cropped.map_err(internal)?, &mut target, &options).map_err(internal)
     }
 
-    /// The number of bytes that the intermediate rows keep allocated.
+    /// The number of bytes that this value keeps allocated between two images.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = self.library.size_of_internal_buffers() as u64;
         #[cfg(target_arch = "x86_64")]
@@ -138,12 +139,12 @@ impl Resampler {
     }
 }
 
-/// The bytes of one weight of the filter, which is held both as computed (a float) and as used (a whole
-/// number).
+/// The size in bytes of one weight of the filter. Each weight is held twice: as it is computed (a float), and
+/// as it is used (an integer).
 const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
-/// The bytes of one weight for levels of 16 bits.
+/// The size in bytes of one weight, for levels of 16 bits.
 const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;
-/// The bytes of the weights of one target pixel along one axis, in addition to the weights themselves.
+/// The bytes that a target pixel takes along one axis in addition to its weights.
 const WEIGHTS_HEAD: u64 = 64;
 
 /// The number of target pixels whose weights are computed together.
@@ -152,8 +153,8 @@ const WEIGHED_TOGETHER: u64 = weights::GROUP as u64;
 #[cfg(not(target_arch = "x86_64"))]
 const WEIGHED_TOGETHER: u64 = 1;
 
-/// The most bytes that [`Resampler::resample`] takes: intermediate rows, with the target's height and the
-/// source's width, and the filter's weights.
+/// The most bytes that [`Resampler::resample`] needs: for intermediate rows, which have the target's height
+/// and the source's width, and for the weights of the filter.
 pub(super) fn resampling_bytes(
     sampling: &Sampling,
     reduction: u32,
@@ -167,7 +168,7 @@ pub(super) fn resampling_bytes(
     let view = reduced(sampling.view, reduction);
     let between = u64::from(view.width) * u64::from(size.height);
     let weights = |from: u32, to: u32| {
-        // On each side the filter reaches the source pixels that correspond to one target pixel, or several
+        // On each side of its centre, the filter covers the source pixels of one target pixel, or `reach`
         // times as many.
         let reached = 2 * u64::from(from.div_ceil(to).max(1) * sampling.resampling.reach()) + 1;
         u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)

@@ -16,7 +16,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// The rotation that is drawn for the image of a row.
+    /// Draws the rotation of the image in the row with this key. `None` if the spec has no rotation.
     pub(super) fn draw(image: &Image, key: RowKey) -> Option<Turn> {
         let Rotation { degrees, interpolation, fill } = image.rotation?;
         let degrees = Draws::for_operation(key, Operation::Rotation).uniform(degrees);
@@ -27,13 +27,14 @@ impl Turn {
         self.degrees.to_radians().sin_cos()
     }
 
-    /// Maps a point of an image to the turned image. Both places are relative to the centre.
+    /// Maps a point of the image to its position in the rotated image. Coordinates are relative to the
+    /// centre.
     pub(super) fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let (sin, cos) = self.sin_cos();
         (cos * x + sin * y, cos * y - sin * x)
     }
 
-    /// The map from a pixel of the turned image to the place in the image that it shows.
+    /// The map from a pixel of the rotated image to the point of the original image that it shows.
     fn affine(&self) -> Affine {
         let (sin, cos) = self.sin_cos();
         Affine {
@@ -43,12 +44,14 @@ impl Turn {
         }
     }
 
-    /// Turns interleaved pixels of an image of this size.
+    /// Writes the rotated image to `to`. The channels of a pixel are interleaved; `form` is the number of
+    /// channels and their depth.
     pub(super) fn pixels(&self, from: &[u8], size: Size, form: (usize, Depth), to: &mut [u8]) {
         self.affine().pixels(from, size, form, to);
     }
 
-    /// Turns an image, with the nearest pixel at each place. A pixel consists of `LEVELS` levels or bytes.
+    /// Writes the rotated image to `to`, where each pixel is a copy of the nearest pixel of the original. A
+    /// pixel consists of `LEVELS` levels or bytes.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],

@@ -1,9 +1,11 @@
-//! Masks as run lengths, as COCO stores them: the numbers of pixels that are in turn outside and inside an
-//! object, column by column from the upper left corner.
+//! Decodes masks of objects from run lengths, the form in which COCO stores them. The pixels are counted
+//! column by column from the upper left corner: the first number counts pixels outside the object, the second
+//! pixels inside it, and so on in turn.
 //!
-//! The compressed form is that of COCO's mask API (`rleToString` of `cocodataset/cocoapi`): a number is
-//! written in groups of five bits, the lowest first, each with a sixth bit that says whether more follow, as
-//! characters from `0` on. From the fourth number on, the number two places before it is subtracted first.
+//! The compressed form is that of COCO's mask API (`rleToString` of `cocodataset/cocoapi`). A number is
+//! divided into groups of five bits, lowest bits first. Each group becomes one character: its bits, and a
+//! sixth bit that says whether another group follows, are added to the character code of `0`. From the fourth
+//! number on, the difference from the number two places before is stored.
 
 use forebay_base::Result;
 
@@ -14,10 +16,10 @@ use super::spec::Size;
 const FIRST: u8 = b'0';
 /// The number of bits in a character, without the one that says whether more characters follow.
 const BITS: u32 = 5;
-/// The largest number of characters of a run length: no number of pixels needs more.
+/// The largest number of characters of a run length. They hold 60 bits, more than any number of pixels needs.
 const MOST_CHARACTERS: u32 = 12;
 
-/// The run lengths of the compressed form.
+/// Decodes run lengths from the compressed form.
 pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
     let mut counts: Vec<i64> = Vec::new();
     let mut characters = text.iter().enumerate();
@@ -42,7 +44,8 @@ pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
             };
         }
         let before = if counts.len() > 2 { counts[counts.len() - 2] } else { 0 };
-        // No mask has as many pixels as the largest integer, so a sum beyond it is refused as well.
+        // A sum that is too large becomes `i64::MAX`. `fill` then refuses it, because no mask has so many
+        // pixels.
         counts.push(number.saturating_add(before));
     }
     Ok(counts)

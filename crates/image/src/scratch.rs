@@ -1,12 +1,12 @@
-//! A decoder and the buffers between the stages, which a thread reuses for each image.
+//! Keeps a JPEG decoder and buffers for decoded pixels in each thread, so that every image reuses them.
 
 use std::cell::RefCell;
 
 use super::jpeg::Decoder;
 use super::output::Stages;
 
-// The value is boxed, because a wheel shares the memory for thread-local variables with all other libraries
-// of its process.
+// The value is boxed, because little memory is reserved for the thread-local variables of a Python extension,
+// and all libraries of the process share it.
 thread_local!(static SCRATCH: RefCell<Box<Scratch>> = RefCell::default());
 
 /// The decoder and the buffers of one thread.
@@ -17,8 +17,8 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Lends the calling thread's scratch. Calls must not be nested. Buffers that have more than `kept` bytes
-    /// together afterwards are freed.
+    /// Runs `work` with the decoder and buffers of the calling thread. Calls must not be nested. If the
+    /// memory is more than `kept` bytes afterwards, it is freed.
     pub(super) fn with<T>(kept: u64, work: impl FnOnce(&mut Scratch) -> T) -> T {
         SCRATCH.with_borrow_mut(|scratch| {
             let done = work(scratch);

@@ -1,9 +1,11 @@
-//! An image that is made from a cell. Several images may be made from one cell, which is then decoded once.
+//! An image to be made from a stored cell. Several images may be made from one cell, which is decoded only
+//! once.
 
 use super::frame::{Frame, FrameOf};
 use super::spec::Image;
 
-/// An image that is made from a cell: its spec, what determines its frame, and its slot.
+/// An image to be made from a cell: its spec, the function that gives its frame (crop, flips and other
+/// changes), and the memory that its pixels are written to.
 pub(super) struct Shown<'a> {
     pub(super) image: &'a Image,
     frame_of: Box<FrameOf<'a>>,
@@ -19,7 +21,8 @@ impl<'a> Shown<'a> {
         Shown { image, frame_of: Box::new(frame_of), slot }
     }
 
-    /// The frames of images that are made from a cell with this width and height.
+    /// The frames (crop, flips and other changes) of all images in `shown`, for a cell of this width and
+    /// height.
     pub(super) fn frames(shown: &[Self], width: u32, height: u32) -> Vec<Frame> {
         shown.iter().map(|shown| (shown.frame_of)(width, height)).collect()
     }

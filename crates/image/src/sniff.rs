@@ -5,7 +5,7 @@ use forebay_base::Result;
 use super::format::Format;
 use super::unread;
 
-/// Whether bytes begin like every JPEG: SOI and the first byte of the next marker.
+/// Whether the bytes begin like a JPEG: with the marker SOI and the first byte of another marker.
 pub fn is_jpeg(encoded: &[u8]) -> bool {
     encoded.starts_with(&[0xFF, 0xD8, 0xFF])
 }

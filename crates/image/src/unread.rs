@@ -1,10 +1,11 @@
-//! Guesses the format of bytes that cannot be decoded, and says what to do about it.
+//! Guesses what bytes are that cannot be decoded as an image, and makes an error that says what to do about
+//! it.
 
 use forebay_base::Error;
 
 use super::refuse::bad_row;
 
-/// The number of bytes of an unknown file that an error shows.
+/// The number of bytes at the start of an unknown file that an error shows.
 const SHOWN_BYTES: usize = 4;
 
 /// Image formats that are not supported, by their first bytes.
@@ -25,7 +26,7 @@ const FORMATS: [(&[u8], &str); 14] = [
     (b"<svg", "SVG"),
 ];
 
-/// The brands of files in the container of HEIF, and the formats that they stand for.
+/// The brands (types of content) that HEIF containers name, and the image formats that they stand for.
 const BRANDS: [(&[&[u8; 4]], &str); 2] = [
     (&[b"avif", b"avis"], "AVIF"),
     (
@@ -34,7 +35,7 @@ const BRANDS: [(&[&[u8; 4]], &str); 2] = [
     ),
 ];
 
-/// The beginnings of supported files in base64, including its variant for URLs.
+/// How supported image files begin if they are written in base64, or in its variant for URLs.
 const BASE64: [(&[u8], &str); 8] = [
     (b"/9j/", "JPEG"),
     (b"_9j_", "JPEG"),
@@ -46,17 +47,17 @@ const BASE64: [(&[u8], &str); 8] = [
     (b"Qk", "BMP"),
 ];
 
-/// The number of characters at the beginning of a text that are examined.
+/// The number of characters that are examined to recognise base64.
 const LOOKED_AT: usize = 64;
 
-/// The shortest side for which a shape of raw pixels is guessed: byte counts of smaller images are often
-/// squares by chance.
+/// The shortest side of a square of raw pixels that is guessed from the number of bytes. Smaller squares
+/// match too many numbers by chance.
 const LEAST_RAW_SIDE: usize = 16;
 
 const RE_ENCODE: &str = "re-encode such images as JPEG, PNG or WebP";
 const DECODE: &str = "store the bytes of the file: `base64.b64decode` makes them in Python, `from_base64` in DuckDB, `unbase64` in Spark";
 
-/// Whether a PNG was converted by Apple's tools, which compress pixels in another way.
+/// Whether a PNG was converted by Apple's tools, which compress the pixels in a way of their own.
 pub(super) fn is_apples(png: &[u8]) -> bool {
     png.get(12..16) == Some(b"CgBI")
 }
@@ -102,7 +103,7 @@ pub(super) fn not_an_image(encoded: &[u8]) -> Error {
     }
 }
 
-/// The shape that raw pixels of this length may have: a square of RGB or grey.
+/// The shape that raw pixels with this number of bytes may have: a square of RGB or of grey.
 fn raw_shape(bytes: usize) -> Option<String> {
     [3, 1].into_iter().find_map(|channels: usize| {
         let side = (bytes / channels).isqrt();
@@ -115,13 +116,13 @@ fn unsupported(name: &str) -> Error {
     bad_row(format!("unsupported image: {name}"))
 }
 
-/// The unsupported format of these bytes, if it is known.
+/// The unsupported format that these bytes begin like, if any.
 fn format_of(encoded: &[u8]) -> Option<&'static str> {
     let found = FORMATS.iter().find(|(start, _)| encoded.starts_with(start)).map(|(_, name)| *name);
     found.or_else(|| brand(encoded))
 }
 
-/// The format in a HEIF container, by its brand or by the brands that it is compatible with.
+/// The format in a HEIF container, according to its brand or to the compatible brands that it lists.
 fn brand(encoded: &[u8]) -> Option<&'static str> {
     let (size, rest) = encoded.split_first_chunk::<4>()?;
     let brands = rest.strip_prefix(b"ftyp")?;
@@ -133,10 +134,10 @@ fn brand(encoded: &[u8]) -> Option<&'static str> {
     BRANDS.iter().find_map(named)
 }
 
-/// The format of an image in base64.
+/// The format of an image that is written in base64.
 fn in_base64(text: &[u8]) -> Option<&'static str> {
     let (_, name) = BASE64.iter().find(|(start, _)| text.starts_with(start))?;
-    // Long texts may be broken into lines.
+    // Base64 may be broken into lines, so line ends are accepted.
     let is_of_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(byte);
     text.iter().take(LOOKED_AT).all(is_of_base64).then_some(*name)
 }

@@ -1,50 +1,54 @@
-//! The memory that decoding takes, counted before a pixel is decoded.
+//! Limits the memory that decoding takes, before a pixel is decoded.
 //!
 //! A header of a few bytes decides how much a decoder allocates: a PNG of 6 MB may become 2 GB. So each
 //! decoder computes from the header how much memory an image takes at most, and takes that much from a
 //! workspace that all threads of a loader share. An image that needs more than the whole workspace is
-//! refused. A thread waits if too little is free, but not for long: the holders are decoding, and wait for
-//! nothing.
+//! refused. A thread waits if too little is free, but not for long: the threads that hold the memory are
+//! decoding, and wait for nothing.
 //!
-//! An image that fits into the thread's own share, as nearly all images do, takes nothing from the workspace.
+//! Each thread also has some memory of its own. An image that fits into it, as nearly all images do, takes
+//! nothing from the shared workspace.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Images may take a loader's memory divided by this number while they are decoded.
+/// A loader's memory budget divided by this number is the memory that images may take while they are decoded.
 const MEMORY_DIVISOR: u64 = 4;
 
 /// The smallest workspace in bytes: enough for a photograph of 12 megapixels, decoded as a whole.
 const MIN_BYTES: u64 = 48 << 20;
 
-/// In addition to the workspace, the threads have shares of their own, which together are the workspace
-/// divided by this number.
+/// The memory that the threads have of their own, beside the workspace, is in total the workspace divided by
+/// this number.
 const OWN_DIVISOR: u64 = 4;
 
-/// The most bytes that a thread has to itself. A 12-megapixel photograph, decoded as a whole, is 36 MB, and
-/// its pages should not be faulted in again for each row; a 178-megapixel one is half a gigabyte.
+/// The most bytes that a thread has of its own. A 12-megapixel photograph, decoded as a whole, takes 36 MB,
+/// and the thread should keep these pages for the next row; but it should not keep the half gigabyte of a
+/// 178-megapixel one.
 const MAX_OWN_BYTES: u64 = 64 << 20;
 
-/// The number of bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
+/// The number of bytes for each allowed pixel, if there is no loader with a memory budget. It is enough for
+/// two copies of 16-bit RGBA.
 const BYTES_PER_PIXEL: u64 = 16;
 
-/// Memory that images take while they are decoded.
+/// The memory that images may take while they are decoded.
 #[derive(Debug)]
 pub struct Workspace {
-    /// The number of bytes in total.
+    /// The number of bytes that all threads share.
     bytes: u64,
-    /// The bytes that each thread has to itself.
+    /// The number of bytes that each thread has of its own, beside the shared ones.
     own: u64,
     /// The loader's memory budget in bytes, of which the workspace is a part; `None` without a loader.
     memory: Option<u64>,
     free: Mutex<u64>,
     returned: Condvar,
-    /// A lock that a waiting thread holds, so that smaller images do not overtake a large one for ever.
+    /// A lock that a waiting thread holds. Others queue behind it, so that small images cannot overtake a
+    /// large one for ever.
     turn: Mutex<()>,
 }
 
-/// Bytes of a workspace, returned when it is dropped.
+/// Bytes taken from a workspace, which returns them when it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Taken<'a> {
@@ -52,7 +56,7 @@ pub(super) struct Taken<'a> {
     bytes: u64,
 }
 
-/// The share of each of `threads` threads beside a workspace of `bytes`.
+/// The number of bytes that each of `threads` threads has of its own, beside a shared workspace of `bytes`.
 fn own_bytes(bytes: u64, threads: usize) -> u64 {
     (bytes / OWN_DIVISOR / threads.max(1) as u64).min(MAX_OWN_BYTES)
 }
@@ -69,8 +73,8 @@ impl Workspace {
         Workspace::of_images(max_pixels, 1)
     }
 
-    /// The workspace of a caller without a budget, for images of at most `max_pixels` on this many threads:
-    /// as much as one such image needs, so that large images wait for each other.
+    /// The workspace of a caller without a memory budget, for images of at most `max_pixels` on this many
+    /// threads. It is only as large as one such image needs, so the largest images are decoded one at a time.
     pub(super) fn of_images(max_pixels: u64, threads: usize) -> Self {
         let bytes = max_pixels.saturating_mul(BYTES_PER_PIXEL).max(MIN_BYTES);
         Workspace::new(bytes, own_bytes(bytes, threads), None)
@@ -87,27 +91,28 @@ impl Workspace {
         }
     }
 
-    /// How much of a budget of `memory` bytes row groups and batches must leave to images. The least memory
-    /// for images is not part of the budget: it counts as memory of the process beyond it.
+    /// The number of bytes of a loader's `memory` budget that row groups and batches must leave to decoding.
+    /// The minimum workspace is not part of the budget: it counts as memory that the process needs in
+    /// addition.
     pub fn set_aside(memory: u64) -> u64 {
         (memory / MEMORY_DIVISOR).saturating_sub(MIN_BYTES)
     }
 
-    /// The bytes that a thread may keep from one image to the next.
+    /// The number of bytes of buffers that a thread may keep from one image to the next.
     pub(super) fn own(&self) -> u64 {
         self.own
     }
 
-    /// Refuses more bytes than the whole workspace has.
+    /// Fails if `bytes` is more than the whole workspace. `what` names the image in the error.
     pub(super) fn check(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<()> {
         if bytes > self.bytes { Err(self.refused(bytes, &what())) } else { Ok(()) }
     }
 
-    /// Takes `bytes`, which `what` needs; waits until they are free. `None` if the thread's own bytes
-    /// suffice.
+    /// Takes `bytes` from the workspace, and waits until they are free. Returns `None` if the thread's own
+    /// memory is enough. `what` names the image in an error.
     ///
     /// # Errors
-    /// Fails if more bytes are asked for than the whole workspace has.
+    /// Fails if `bytes` is more than the whole workspace.
     pub(super) fn take(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<Option<Taken<'_>>> {
         self.check(bytes, what)?;
         if bytes <= self.own {
@@ -154,7 +159,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Formats bytes in words, rounded up, so that a user who copies the number into an option gives enough.
+/// Formats a number of bytes as MiB, rounded up, so that a user who copies it into an option gives enough.
 fn mib(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

@@ -6,21 +6,20 @@ use forebay_base::{Error, ErrorKind, Result};
 /// step each; a field with its parts takes some 50 steps.
 pub(crate) const MAX_STEPS: usize = 1 << 20;
 
-/// How many bytes the values of one schema may take. It leaves 4 of 16 MiB for the overhead of an allocator.
-/// A field takes 2 to 4 KiB.
+/// How many bytes the values of one schema may take. A field takes 2 to 4 KiB. The allocator may need up to 4
+/// MiB more, so reading a schema takes at most 16 MiB.
 pub(crate) const MAX_BYTES: usize = 12 << 20;
 
-/// The overhead of an allocator for each block, in bytes.
+/// How many bytes the allocator uses for each block, beside its content.
 const BLOCK_OVERHEAD_BYTES: usize = 16;
 
-/// The steps and bytes that are left.
+/// The steps and bytes that reading the schema may still take.
 pub(crate) struct Budget {
     steps: usize,
     bytes: usize,
 }
 
 impl Budget {
-    /// The whole budget.
     pub(crate) fn new() -> Self {
         Budget { steps: MAX_STEPS, bytes: MAX_BYTES }
     }
@@ -31,13 +30,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes a block of `bytes` from the budget, before it is allocated.
+    /// Takes a block of memory with `bytes` of content from the budget, before it is allocated.
     pub(crate) fn block(&mut self, bytes: usize) -> Result<()> {
         self.bytes(bytes.saturating_add(BLOCK_OVERHEAD_BYTES))
     }
 
-    /// Takes the growth of a vector by `count` values of `T` from the budget. A vector's capacity is at most
-    /// twice its length.
+    /// Takes the memory for `count` more values of `T` in a vector from the budget. It counts twice their
+    /// size, because a vector's capacity is up to twice its length.
     pub(crate) fn grow<T>(&mut self, count: usize) -> Result<()> {
         self.bytes(count.saturating_mul(2 * size_of::<T>()))
     }

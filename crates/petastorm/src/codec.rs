@@ -1,4 +1,4 @@
-//! The codecs in which the values of a field are stored.
+//! The codecs of Petastorm: how the values of a field are stored in cells.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use crate::spark::SparkType;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// One value, in a column of this Spark type. Narrow types are stored as wider ones, such as `uint8` as
-    /// `Short`.
+    /// One value, in a column of this Spark type. Spark has no unsigned types, so some values are stored in a
+    /// wider type, such as `uint8` in `Short`.
     Scalar(SparkType),
     /// The bytes that `numpy.save` writes.
     Ndarray,
@@ -26,8 +26,8 @@ pub enum Codec {
     CompressedImage {
         /// The name of the format as OpenCV or PIL takes it, without a dot, such as `png`, `jpeg` or `jpg`.
         format: String,
-        /// The quality, which JPEG uses; 80 unless the writer chose another. Schemas before Petastorm 0.3
-        /// have none.
+        /// The quality, which only JPEG uses. Petastorm's default is 80. Schemas before Petastorm 0.3 have no
+        /// quality.
         quality: Option<u32>,
     },
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use Dtype::*;
 
-/// The type of a field's values, as numpy names it.
+/// The numpy type of a field's values.
 ///
 /// Byte order, the length of texts (`U5`) and the unit of times (`M8[ns]`) are left out, because arrays and
-/// columns have them in their own headers. Python's `int`, `float`, `bool`, `str` and `bytes` are the numpy
-/// types that they become.
+/// columns have them in their own headers. Python's `int`, `float`, `bool`, `str` and `bytes` are read as the
+/// numpy types that numpy converts them to.
 ///
 /// ```
 /// use forebay_petastorm::Dtype;
@@ -59,7 +59,8 @@ pub enum Dtype {
     Decimal,
 }
 
-/// The names of the types in numpy. The first name of each type is the present one.
+/// The names of the types in numpy, including older names and aliases. The first name of each type is the one
+/// that is displayed.
 const NAMES: [(&str, Dtype); 27] = [
     ("bool_", Bool),
     ("bool", Bool),
@@ -96,7 +97,7 @@ impl Dtype {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
     }
 
-    /// The type of a `numpy.dtype` that was made from `code`, such as `f4` or `U5`.
+    /// The type that `numpy.dtype(code)` makes, where `code` is a string such as `f4` or `U5`.
     pub(crate) fn of_code(code: &str) -> Option<Self> {
         Some(match code {
             "b1" => Bool,
@@ -130,7 +131,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// Whether `code` is `letter` followed by the length of a text.
+/// Whether `code` is `letter` followed by digits, which are the length of a text.
 fn is_text(code: &str, letter: char) -> bool {
     code.strip_prefix(letter).is_some_and(|length| length.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -1,4 +1,5 @@
-//! Turns the inert values of a pickle into a [`Unischema`]. Petastorm has written schemas in several forms:
+//! Turns the values of a pickle, which are plain data, into a [`Unischema`]. Petastorm has written schemas in
+//! several forms:
 //!
 //! | what | written as |
 //! |---|---|
@@ -6,7 +7,7 @@
 //! | a field | a new `UnischemaField`; `_reconstructor` of that class and `tuple`; `_restore` with names and values |
 //! | the fields | an `OrderedDict` of a list of pairs, or an `OrderedDict` to which items are added |
 //!
-//! Unknown attributes are ignored; they are as inert as all others.
+//! Unknown attributes are ignored. They are plain data too, so they can do no harm.
 
 use std::collections::HashSet;
 
@@ -25,13 +26,13 @@ use crate::unischema::{Field, Unischema};
 /// How deeply Spark's arrays may be nested.
 const MAX_NESTING: usize = 8;
 
-/// The precision and scale of Spark's decimals if none are given.
+/// The precision and scale of Spark's decimals if the schema does not give them.
 const DECIMAL: (u32, i32) = (10, 0);
 
-/// The parts of a field, in the order of the named tuple.
+/// The names of a field's parts, in the order of the named tuple `UnischemaField`.
 const PARTS: [&str; 5] = ["name", "numpy_dtype", "shape", "codec", "nullable"];
 
-/// Reads `value` as a schema.
+/// Reads a [`Unischema`] from `value`.
 pub(crate) fn unischema(value: HeapValue, heap: &Heap, budget: &mut Budget) -> Result<Unischema> {
     let mut form = SchemaReader { heap, budget };
     let (name, state) = form.instance(value).ok_or_else(|| malformed("it is not an object of a class"))?;
@@ -53,7 +54,7 @@ impl<'a> SchemaReader<'a> {
         let mut names = HashSet::new();
         let mut fields = Vec::new();
         for (key, value) in self.ordered(value)? {
-            // The field, and its name in the set of names.
+            // These lines take the memory of the field, and of its name in `names`, from the budget.
             self.budget.grow::<Field>(1)?;
             self.budget.grow::<[&str; 2]>(1)?;
             let field = self.field(value)?;
@@ -108,7 +109,7 @@ impl<'a> SchemaReader<'a> {
         }
     }
 
-    /// The parts of a field, which has one of three forms.
+    /// The five parts of a field (see [`PARTS`]), which a pickle holds in one of three forms.
     fn parts(&mut self, value: HeapValue) -> Result<[HeapValue; 5]> {
         self.budget.steps(1)?;
         let no_field = || malformed("`_fields` has what is not a `UnischemaField`");
@@ -129,7 +130,8 @@ impl<'a> SchemaReader<'a> {
         values.and_then(|values| values.try_into().ok()).ok_or_else(no_field)
     }
 
-    /// The parts of a field that is given by names and values, in the order of [`PARTS`].
+    /// The parts of a field that a pickle holds as a list of names and a list of values. They are returned in
+    /// the order of [`PARTS`].
     fn restored(&self, class: HeapValue, names: HeapValue, values: HeapValue) -> Option<[HeapValue; 5]> {
         let names: &[HeapValue; 5] = self.heap.as_sequence(names)?.try_into().ok()?;
         let values: &[HeapValue; 5] = self.heap.as_sequence(values)?.try_into().ok()?;
@@ -144,7 +146,7 @@ impl<'a> SchemaReader<'a> {
         Some(parts)
     }
 
-    /// Reads a type that is a class or a `numpy.dtype`.
+    /// Reads the type of a field, which is a class or a `numpy.dtype`.
     fn dtype(&mut self, value: HeapValue) -> Result<Dtype> {
         match value {
             HeapValue::Name(Name::Type(dtype)) => Ok(dtype),
@@ -243,7 +245,8 @@ impl<'a> SchemaReader<'a> {
         })
     }
 
-    /// The class and the state of an instance.
+    /// The class and the state (the attributes) of an object; `None` if it was not made as an instance of a
+    /// class.
     fn instance(&self, value: HeapValue) -> Option<(Name, HeapValue)> {
         let object = self.heap.as_object(value)?;
         match (object.how, object.callee, self.arguments(object)) {
@@ -261,7 +264,7 @@ impl<'a> SchemaReader<'a> {
         self.heap.as_tuple(object.arguments).unwrap_or_default()
     }
 
-    /// The attribute `name` in a state, if the state has it.
+    /// The attribute `name` in the state (the attributes) of an object, if it is there.
     fn attribute(&mut self, state: HeapValue, name: &str) -> Result<Option<HeapValue>> {
         let Some(Node::Dict(items)) = self.heap.node(state) else { return Ok(None) };
         self.budget.steps(items.len())?;
@@ -282,7 +285,7 @@ impl<'a> SchemaReader<'a> {
         }
     }
 
-    /// A copy of the text in `value`. An error names it `what`.
+    /// Copies the text in `value`. If it is not text, the error calls it `what`.
     fn text(&mut self, value: HeapValue, what: &str) -> Result<String> {
         let text = self.heap.as_text(value).ok_or_else(|| malformed(format!("{what} is not text")))?;
         self.budget.block(text.len())?;

@@ -4,7 +4,7 @@ use forebay_base::Result;
 
 use crate::fail::damaged;
 
-/// The bytes of a pickle, and the position up to which they were read.
+/// The bytes of a pickle, and the number of bytes that were read.
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -25,12 +25,12 @@ impl<'a> Input<'a> {
         self.bytes.len() - self.at
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     pub(crate) fn byte(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64)?);
@@ -42,7 +42,7 @@ impl<'a> Input<'a> {
         Ok(self.array::<N>()?.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }
 
-    /// The next `length` bytes.
+    /// Reads the next `length` bytes.
     pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8]> {
         let taken = usize::try_from(length).ok().and_then(|length| self.bytes[self.at..].get(..length));
         let taken = taken.ok_or_else(|| {
@@ -52,7 +52,7 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// The next line, without its end.
+    /// Reads the next line, and returns it without its line end.
     pub(crate) fn line(&mut self) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().position(|byte| *byte == b'\n');

@@ -1,8 +1,8 @@
-//! The schema of a [Petastorm](https://github.com/uber/petastorm) data set, read as plain values.
+//! Reads the schema of a [Petastorm](https://github.com/uber/petastorm) data set without running its pickle.
 //!
-//! Petastorm keeps the schema of a data set in the file `_common_metadata`, as a value of its key-value
-//! metadata: a pickle of the object `Unischema`. It says for each column which array or image is in its
-//! cells.
+//! Petastorm keeps the schema of a data set in the file `_common_metadata`: a value of its key-value metadata
+//! is a pickle of an object `Unischema`. The schema says for each column which kind of array or image its
+//! cells contain.
 //!
 //! ```
 //! use forebay_petastorm::{Codec, Dtype, Unischema};
@@ -22,25 +22,25 @@
 //! # Ok::<(), forebay_petastorm::Error>(())
 //! ```
 //!
-//! # Why it is inert
+//! # Why it is safe
 //!
-//! A pickle is a program for a machine with a stack. Two of its instructions reach out of the machine: one
-//! imports what the pickle names, and one calls it with arguments from the pickle. So anybody who can write
-//! to a data set can run code wherever it is unpickled. This crate has the machine, but nothing that the
-//! machine could reach:
+//! A pickle is a program for a machine with a stack. Two of its instructions have effects outside the
+//! machine: one imports what the pickle names, and one calls it with arguments from the pickle. So anybody
+//! who can write to a data set can run code on every computer that unpickles its schema. This crate has such
+//! a machine, but without the two effects:
 //!
 //! * A name is looked up in a list of the few names that schemas have, and becomes a value of an enum. Any
 //!   other name is an error that repeats it: "the schema names `os.system` at byte 0, which no Petastorm
 //!   schema does".
-//! * A call is recorded with its arguments, and is never made. The records are then compared with the forms
-//!   that Petastorm has written.
+//! * A call is recorded with its arguments, and is never made. The recorded calls are then compared with
+//!   those that Petastorm's schemas contain.
 //! * Time and memory are bounded. A schema may take a million steps and 12 MiB of values, whatever lengths it
 //!   announces and however its parts refer to each other. Nothing is recursive except nested arrays, up to a
 //!   depth of eight.
 //!
 //! # What is read
 //!
-//! | Petastorm | a field is |
+//! | version of Petastorm | how the pickle makes a field |
 //! |---|---|
 //! | 0.10 and later | a new object of `UnischemaField` |
 //! | 0.7.1 to 0.9 on Python 2, and protocols 0 and 1 | `copy_reg._reconstructor` of `UnischemaField` and `tuple` |
@@ -52,13 +52,13 @@
 //!
 //! # What it is not
 //!
-//! This crate does not read Parquet: the caller has the bytes, and adds the file to an error. It does not
-//! decode cells or write schemas. The crate `forebay` builds on it.
+//! This crate does not read Parquet: the caller passes the bytes of the pickle, and adds the name of the file
+//! to errors. It does not decode cells or write schemas. The crate `forebay` builds on it.
 //!
 //! # How it is built
 //!
 //! ```text
-//! bytes ─► instructions ─► inert values ─► forms ─► Unischema
+//! bytes ─► instructions ─► plain values ─► forms ─► Unischema
 //! input.rs machine.rs      heap.rs         form.rs  unischema.rs
 //! literal.rs               name.rs         scalar.rs  read.rs
 //! ```
@@ -89,5 +89,5 @@ pub use unischema::{Field, Unischema};
 /// The metadata key of `_common_metadata` under which the schema is stored.
 pub const UNISCHEMA_KEY: &str = "dataset-toolkit.unischema.v1";
 
-/// The metadata key of `_common_metadata` under which the counts of row groups are stored.
+/// The metadata key of `_common_metadata` under which the number of row groups of each file is stored.
 pub const ROW_GROUPS_KEY: &str = "dataset-toolkit.num_row_groups_per_file.v1";

@@ -1,12 +1,12 @@
-//! Parses numbers and texts as the oldest protocol writes them, each on a line.
+//! Parses the lines of text on which pickles of protocol 0 hold numbers and texts.
 
-/// The number on a line. It may end in `L`, as Python 2 wrote long numbers.
+/// Parses an integer. It may end in `L`, which Python 2 wrote after long integers.
 pub(crate) fn number(line: &[u8]) -> Option<i64> {
     let line = str::from_utf8(line).ok()?;
     line.strip_suffix('L').unwrap_or(line).parse().ok()
 }
 
-/// The bytes of a text in quotes, with its escapes undone.
+/// The bytes of a text in quotes, with its backslash escapes decoded.
 pub(crate) fn unquoted(line: &[u8]) -> Option<Vec<u8>> {
     let (quote, rest) = line.split_first()?;
     let (end, inner) = rest.split_last()?;
@@ -31,9 +31,10 @@ pub(crate) fn unquoted(line: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A text in which characters above 255, and some others, are written as `\u` and `\U`.
+/// Decodes a text in which characters above 255, and some others, are written as `\u` or `\U` escapes. Every
+/// other byte is one character.
 pub(crate) fn unescaped(line: &[u8]) -> Option<String> {
-    // The text is collected as UTF-16, because Python 2 wrote two escapes for one character.
+    // The text is collected as UTF-16, because Python 2 wrote characters above U+FFFF as two escapes.
     let mut units = Vec::with_capacity(line.len());
     let mut rest = line.iter();
     while let Some(byte) = rest.next() {
@@ -55,7 +56,7 @@ pub(crate) fn unescaped(line: &[u8]) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
-/// The hexadecimal number in the next `digits` characters.
+/// Reads the next `digits` characters as a hexadecimal number.
 fn hexadecimal(rest: &mut std::slice::Iter<'_, u8>, digits: usize) -> Option<u32> {
     (0..digits).try_fold(0, |number, _| Some((number << 4) | char::from(*rest.next()?).to_digit(16)?))
 }

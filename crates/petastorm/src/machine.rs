@@ -1,7 +1,7 @@
-//! The machine that runs pickles: a stack and a memory of values.
+//! Interprets the instructions of a pickle with a stack of values and a numbered memory, as Python does.
 //!
-//! Two instructions of pickles import names and call them. Here, a name stays a [`Name`], and a call is
-//! recorded as an [`Object`].
+//! Unlike Python, it runs no foreign code: an instruction that imports gives only a [`Name`], and a call is
+//! recorded as an [`Object`] instead of being made.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,14 @@ use crate::input::Input;
 use crate::literal;
 use crate::name::Name;
 
-/// How many bytes an entry of the memory takes at most, with its share of the table while that grows.
+/// The most bytes that one entry of [`Machine::memory`] takes, while the hash table is copied to a larger
+/// one.
 const MEMORY_ENTRY_BYTES: usize = 96;
 
-/// The protocols of pickles.
+/// The versions of the pickle format that can be read.
 const PROTOCOLS: std::ops::RangeInclusive<u8> = 0..=5;
 
-/// Runs `pickle`, and returns its one value and the heap that the value refers to.
+/// Runs the instructions of `pickle`. Returns the resulting value, and the heap with the nodes it refers to.
 pub(crate) fn perform(pickle: &[u8], budget: &mut Budget) -> Result<(HeapValue, Heap)> {
     let mut machine = Machine {
         input: Input::new(pickle),
@@ -42,10 +43,10 @@ pub(crate) fn perform(pickle: &[u8], budget: &mut Budget) -> Result<(HeapValue, 
 
 struct Machine<'a, 'b> {
     input: Input<'a>,
-    /// The position of the present instruction.
+    /// The byte offset of the instruction that is being run, for error messages.
     at: usize,
     stack: Vec<HeapValue>,
-    /// How many values the stack had at each mark.
+    /// The height of the stack when each mark that is still open was set.
     marks: Vec<usize>,
     /// The largest number of values and marks on the stack so far.
     highest: usize,
@@ -55,14 +56,14 @@ struct Machine<'a, 'b> {
 }
 
 impl Machine<'_, '_> {
-    /// Runs one instruction. Returns whether more follow.
+    /// Runs one instruction. Returns `false` if it was the last one, `STOP`.
     fn step(&mut self) -> Result<bool> {
         self.at = self.input.at();
         self.budget.steps(1)?;
         let opcode = self.input.byte()?;
         match opcode {
             b'.' => return Ok(false),
-            // The protocol, and a frame, which says how many bytes may be read at a time.
+            // Headers: the version of the format, and the length of the bytes that follow.
             0x80 => self.protocol()?,
             0x95 => self.frame()?,
             // Instructions for the stack.
@@ -70,7 +71,7 @@ impl Machine<'_, '_> {
             b'0' => self.drop_top()?,
             b'1' => self.drop_to_mark()?,
             b'2' => self.push(self.top()?)?,
-            // Instructions for constants and numbers.
+            // Instructions that push a constant or a number.
             b'N' => self.push(HeapValue::None)?,
             0x88 => self.push(HeapValue::Bool(true))?,
             0x89 => self.push(HeapValue::Bool(false))?,
@@ -80,7 +81,7 @@ impl Machine<'_, '_> {
             b'J' => self.number(4)?,
             0x8a => self.number_of::<1>()?,
             0x8b => self.number_of::<4>()?,
-            // Instructions for texts and bytes.
+            // Instructions that push a text or bytes.
             b'S' => self.quoted()?,
             b'V' => self.escaped()?,
             b'U' => self.old_string::<1>()?,
@@ -103,7 +104,7 @@ impl Machine<'_, '_> {
             b'e' => self.append_to_mark()?,
             b's' => self.set_items(2)?,
             b'u' => self.set_items_to_mark()?,
-            // Instructions for the memory.
+            // Instructions that store the top value in the numbered memory, or push a stored value.
             b'p' => self.put_written()?,
             b'q' => self.put::<1>()?,
             b'r' => self.put::<4>()?,
@@ -111,7 +112,7 @@ impl Machine<'_, '_> {
             b'g' => self.get_written()?,
             b'h' => self.get::<1>()?,
             b'j' => self.get::<4>()?,
-            // Instructions for names, and for calls that are recorded and not made.
+            // Instructions that import a name or call it; here, calls are only recorded.
             b'c' => self.name_written()?,
             0x93 => self.name_on_stack()?,
             b'R' => self.object(How::Reduce)?,
@@ -156,7 +157,7 @@ impl Machine<'_, '_> {
         self.grown()
     }
 
-    /// Takes memory for one more value or mark from the budget, if the stack was never this high.
+    /// Counts one more value or mark against the memory budget, if the stack is higher than ever before.
     fn grown(&mut self) -> Result<()> {
         if self.stack.len() + self.marks.len() > self.highest {
             self.highest += 1;
@@ -175,7 +176,7 @@ impl Machine<'_, '_> {
         Ok(top)
     }
 
-    /// Drops the top value or, if there is no value above it, the last mark.
+    /// Drops the last mark if no value was pushed after it, and otherwise the top value.
     fn drop_top(&mut self) -> Result<()> {
         match self.marks.last() {
             Some(mark) if *mark >= self.stack.len() => {
@@ -186,12 +187,12 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The index of the first of the last `count` values on the stack.
+    /// The stack index of the lowest of the top `count` values.
     fn place_of(&self, count: usize) -> Result<usize> {
         self.stack.len().checked_sub(count).ok_or_else(|| self.damaged("its stack has too few values"))
     }
 
-    /// Removes the last mark, and returns its index on the stack.
+    /// Removes the last mark, and returns the stack index of the first value above it.
     fn place_of_mark(&mut self) -> Result<usize> {
         match self.marks.pop() {
             Some(mark) if mark <= self.stack.len() => Ok(mark),
@@ -224,7 +225,7 @@ impl Machine<'_, '_> {
         self.number(length)
     }
 
-    /// Reads a signed number of `length` bytes.
+    /// Reads a signed integer of `length` bytes, and pushes it.
     fn number(&mut self, length: u64) -> Result<()> {
         let bytes = self.input.take(length)?;
         let sign = match bytes.last() {
@@ -249,7 +250,7 @@ impl Machine<'_, '_> {
 
     fn escaped(&mut self) -> Result<()> {
         let line = self.input.line()?;
-        // A character takes two bytes in UTF-16, and up to three in UTF-8.
+        // The text exists as UTF-16 (two bytes for a byte of the line) and UTF-8 (up to three) at once.
         self.budget.block(line.len().saturating_mul(5))?;
         let text =
             literal::unescaped(line).ok_or_else(|| self.damaged("a text has an escape that is none"))?;
@@ -263,7 +264,7 @@ impl Machine<'_, '_> {
         self.string(bytes)
     }
 
-    /// Pushes a string of Python 2, which may be text or bytes.
+    /// Pushes a string of Python 2: as text if it is valid UTF-8, and otherwise as bytes.
     fn string(&mut self, bytes: &[u8]) -> Result<()> {
         let value = match str::from_utf8(bytes) {
             Ok(text) => self.heap.text(text, self.budget)?,
@@ -302,7 +303,7 @@ impl Machine<'_, '_> {
         self.tuple(from)
     }
 
-    /// Makes a tuple of the values from the index `from` on.
+    /// Replaces the values at the stack indices `from` and above by one tuple of them.
     fn tuple(&mut self, from: usize) -> Result<()> {
         let tuple = self.heap.tuple(&self.stack[from..], self.budget)?;
         self.stack.truncate(from);
@@ -329,7 +330,7 @@ impl Machine<'_, '_> {
         self.append(self.stack.len() - from)
     }
 
-    /// Appends the last `count` values to the list below them.
+    /// Moves the top `count` values to the end of the list below them on the stack.
     fn append(&mut self, count: usize) -> Result<()> {
         let from = self.place_of(count)?;
         self.budget.grow::<HeapValue>(count)?;
@@ -347,8 +348,8 @@ impl Machine<'_, '_> {
         self.set_items(self.stack.len() - from)
     }
 
-    /// Stores the last `count` values, which are keys and their values in turn, in the dictionary or object
-    /// below them.
+    /// Moves the top `count` values, which alternate between keys and their values, into the dictionary or
+    /// object below them on the stack.
     fn set_items(&mut self, count: usize) -> Result<()> {
         let from = self.place_of(count)?;
         if !count.is_multiple_of(2) {
@@ -410,7 +411,7 @@ impl Machine<'_, '_> {
         self.push(HeapValue::Name(name))
     }
 
-    /// The error for an instance of an old class of Python 2, which names the class.
+    /// The error for an instance of an old-style class of Python 2; a foreign class is named in it.
     fn old_instance(&mut self) -> forebay_base::Error {
         match self.name_written() {
             Ok(()) => self.damaged("it makes an instance of an old class"),
@@ -427,7 +428,7 @@ impl Machine<'_, '_> {
         self.push(HeapValue::Name(name))
     }
 
-    /// Records a call of the name below the last value, with that value as the arguments.
+    /// Replaces the top two values, a name and the arguments of a call to it, by a record of the call.
     fn object(&mut self, how: How) -> Result<()> {
         let (arguments, callee) = (self.pop()?, self.pop()?);
         let HeapValue::Name(callee) = callee else {
@@ -441,7 +442,7 @@ impl Machine<'_, '_> {
         self.push(object)
     }
 
-    /// Records the last value as the state of the object below it.
+    /// Removes the top value, and records it as the state of the object below it on the stack.
     fn state(&mut self) -> Result<()> {
         let (state, target) = (self.pop()?, self.top()?);
         match self.heap.node_mut(target) {

@@ -1,4 +1,4 @@
-//! The names that a schema may have in its pickle. A name is only a value of an enum, with nothing behind it.
+//! The Python names that a schema's pickle may mention, as an enum: nothing is imported for them.
 
 use forebay_base::{Error, Result};
 
@@ -16,7 +16,7 @@ const PACKAGES: [&str; 4] = [
 
 const SPARK_TYPES: &str = "pyspark.sql.types";
 
-/// Types that a schema may have, but that cannot be read.
+/// Types that Petastorm allows in a schema and that forebay cannot read, by their Python module.
 const UNREAD: [(&str, &[&str]); 2] = [
     ("numpy", &["longdouble", "clongdouble", "float128", "complex256", "void", "record"]),
     (
@@ -35,15 +35,15 @@ const UNREAD: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// A name in a pickle. Only the name is kept, and not the object behind it.
+/// A Python name that a pickle mentions. It stands for a class or function, which is never loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     /// `copy_reg._reconstructor`, which makes an object from its class, a base class and a value of the base
     /// class.
     Reconstructor,
-    /// The base class of objects with attributes.
+    /// `object`, the base class of objects with attributes.
     Object,
-    /// The base class of named tuples.
+    /// `tuple`, the base class of named tuples.
     Tuple,
     /// `collections.OrderedDict`
     OrderedDict,
@@ -66,7 +66,8 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// Looks `name` up in `module`, or says why a schema may not have it; `at` is the position in the pickle.
+    /// Finds `name` of the Python module `module`, or fails with the reason why a schema may not mention it.
+    /// The error gives `at`, the byte offset in the pickle.
     pub(crate) fn new(module: &str, name: &str, at: usize) -> Result<Self> {
         Name::known(module, name).ok_or_else(|| refused(module, name, at))
     }

@@ -1,11 +1,12 @@
-//! Reads how many row groups the files of a data set have, as Petastorm recorded it.
+//! Reads the number of row groups in each file of a data set, which Petastorm records in its metadata.
 
 use std::collections::BTreeMap;
 
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Reads how many row groups each file has, by the file's path within the data set, from the value stored
-/// under [`ROW_GROUPS_KEY`](crate::ROW_GROUPS_KEY).
+/// Reads the number of row groups in each file from the metadata value stored under
+/// [`ROW_GROUPS_KEY`](crate::ROW_GROUPS_KEY). The keys of the result are the files' paths within the data
+/// set.
 ///
 /// The counts are a hint: files that were added, removed or rewritten later are missing or differ.
 ///

@@ -7,7 +7,7 @@ use crate::fail::{malformed, shortened};
 use crate::heap::{Heap, HeapValue, How, Node, Object};
 use crate::name::Name;
 
-/// The type of a `numpy.dtype`.
+/// Converts a pickled `numpy.dtype` object to the type that it names.
 pub(crate) fn dtype(value: HeapValue, heap: &Heap) -> Result<Dtype> {
     let call = call(value, heap, Name::NumpyDtype);
     let code =
@@ -19,7 +19,8 @@ pub(crate) fn dtype(value: HeapValue, heap: &Heap) -> Result<Dtype> {
     })
 }
 
-/// An integer or a boolean of Python or of numpy.
+/// The value of a pickled integer or boolean of Python or of numpy, with `true` as 1; `None` for other
+/// values.
 pub(crate) fn integer(value: HeapValue, heap: &Heap) -> Option<i64> {
     match value {
         HeapValue::Bool(value) => Some(value.into()),
@@ -32,7 +33,8 @@ pub(crate) fn integer(value: HeapValue, heap: &Heap) -> Option<i64> {
     }
 }
 
-/// The integer in `bytes`. The object `value` has its type and its byte order.
+/// Decodes the integer in `bytes`. `value` is the pickled `numpy.dtype`, with the integer's type and byte
+/// order.
 fn number(value: HeapValue, bytes: &[u8], heap: &Heap) -> Option<i64> {
     let dtype = dtype(value, heap).ok()?;
     let signed = match dtype {
@@ -40,7 +42,7 @@ fn number(value: HeapValue, bytes: &[u8], heap: &Heap) -> Option<i64> {
         Dtype::Bool | Dtype::UInt8 | Dtype::UInt16 | Dtype::UInt32 | Dtype::UInt64 => false,
         _ => return None,
     };
-    // The byte order is the second value of the state.
+    // The second value in the pickled state of a `numpy.dtype` is the byte order, `<` or `>`.
     let order = heap.as_tuple(heap.as_object(value)?.state)?.get(1)?;
     let (first, rest) = match heap.as_text(*order)? {
         ">" => bytes.split_first()?,
@@ -56,10 +58,9 @@ fn number(value: HeapValue, bytes: &[u8], heap: &Heap) -> Option<i64> {
     i64::try_from(number).ok()
 }
 
-/// The content of a bytes object. Older protocols write it as text in Latin 1 and a call that encodes the
-/// text.
+/// The content of a pickled bytes object. Older pickle protocols write it as a call of `_codecs.encode`,
+/// which encodes a text in Latin 1.
 fn bytes_of(value: HeapValue, heap: &Heap) -> Option<Vec<u8>> {
-    /// The size of the longest number, in bytes.
     const MAX_NUMBER_BYTES: usize = size_of::<u64>();
     match heap.node(value)? {
         Node::Bytes(bytes) => (bytes.len() <= MAX_NUMBER_BYTES).then(|| bytes.to_vec()),
@@ -67,7 +68,7 @@ fn bytes_of(value: HeapValue, heap: &Heap) -> Option<Vec<u8>> {
         _ => {
             let call = call(value, heap, Name::Encode)?;
             let text = heap.as_text(*heap.as_tuple(call.arguments)?.first()?)?;
-            // A character of Latin 1 has up to two bytes in UTF-8.
+            // The text is stored as UTF-8, where a character of Latin 1 takes up to two bytes.
             if text.len() > 2 * MAX_NUMBER_BYTES {
                 return None;
             }
@@ -76,7 +77,7 @@ fn bytes_of(value: HeapValue, heap: &Heap) -> Option<Vec<u8>> {
     }
 }
 
-/// The recorded call in `value`, if it is a call of `callee`.
+/// The call that `value` refers to, if it is a call of the function or class `callee`.
 fn call(value: HeapValue, heap: &Heap, callee: Name) -> Option<&Object> {
     heap.as_object(value).filter(|object| object.how == How::Reduce && object.callee == callee)
 }

@@ -1,4 +1,4 @@
-//! The Spark types of columns.
+//! The Spark types that a Petastorm schema can give its columns, and their names.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub enum SparkType {
     TimestampNtz,
     /// `DecimalType(precision, scale)`
     Decimal {
-        /// The number of digits.
+        /// The total number of digits.
         precision: u32,
         /// The number of digits after the point.
         scale: i32,
@@ -47,11 +47,11 @@ pub enum SparkType {
     Char(u32),
     /// `VarcharType(length)`
     Varchar(u32),
-    /// `ArrayType(element)`, which old versions of `ScalarCodec` took
+    /// `ArrayType(element)`, which old versions of Petastorm's `ScalarCodec` accepted
     Array(Box<SparkType>),
 }
 
-/// The types without arguments, with the names of their classes in Spark.
+/// The types that take no arguments, with the names of their classes in Spark.
 const PLAIN: [(&str, SparkType); 12] = [
     ("BinaryType", SparkType::Binary),
     ("BooleanType", SparkType::Boolean),
@@ -67,10 +67,10 @@ const PLAIN: [(&str, SparkType); 12] = [
     ("TimestampNTZType", SparkType::TimestampNtz),
 ];
 
-/// A class of Spark that is a type.
+/// A class in `pyspark.sql.types`, without the arguments that an instance of it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SparkClass {
-    /// A type without arguments, by its index in `PLAIN`.
+    /// A class whose instances take no arguments: its index in `PLAIN`.
     Plain(u8),
     Decimal,
     Char,
@@ -79,7 +79,7 @@ pub(crate) enum SparkClass {
 }
 
 impl SparkClass {
-    /// The class with this name in Spark.
+    /// The class called `name` in `pyspark.sql.types`.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "DecimalType" => SparkClass::Decimal,
@@ -90,7 +90,7 @@ impl SparkClass {
         })
     }
 
-    /// The type, if it does not take arguments.
+    /// The type that the class stands for, if it takes no arguments.
     pub(crate) fn plain(self) -> Option<SparkType> {
         match self {
             SparkClass::Plain(place) => {

@@ -15,7 +15,7 @@ pub struct Unischema {
 /// A field of a schema, which describes a column of the data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name of the field, which is that of the column or of the partition key.
+    /// The name of the field, which is also the name of its column or partition key.
     pub name: String,
     /// The numpy type of the values once they are decoded.
     pub dtype: Dtype,

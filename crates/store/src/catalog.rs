@@ -1,11 +1,12 @@
-//! The contents of a data set, from its footers alone: files, row groups, columns and their costs.
+//! The contents of a data set, as its Parquet footers describe them: files, row groups, columns and their
+//! costs.
 //!
 //! This module has only data and arithmetic. `source` finds the files and reads their footers, and `reader`
 //! reads rows; nothing here accesses a disk or a network.
 //!
-//! Only the part of a footer that plans and reads need is kept. A file whose rows and columns a table's list
-//! declares is one row group of the catalogue, however many are stored, and has no footer before its rows are
-//! fetched; until then its costs are estimates.
+//! The catalogue keeps only the part of a footer that is needed to plan and to read. If the metadata of a
+//! table declares the rows and columns of a file, the footer is read only when the rows are fetched. Such a
+//! file is one row group in the catalogue, however many it has, and its costs are estimates until then.
 
 pub mod arrow_schema;
 mod cost;
@@ -48,8 +49,8 @@ pub use row_ids::{GroupIds, RowId, RowPlace};
 pub use types::leaf_width;
 pub use unify::{Differences, Unified, unify};
 
-/// The memory in bytes of the default window of a shuffle, which holds rows after Parquet is decoded. The
-/// order of rows depends on it.
+/// The size in bytes of the default shuffle window (the decoded rows that are mixed in memory). The order of
+/// rows depends on it, so it must not change.
 pub const WINDOW_BYTES: u64 = 1 << 30;
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -66,19 +67,20 @@ pub struct Catalog {
     /// refused when the column is selected; so is a column whose types in the files have no common one. The
     /// metadata is that of the first file, if its footer was read when the data set was opened.
     pub schema: SchemaRef,
-    /// The identity of the data set, wherever it is stored.
+    /// A hash that identifies the data set, and is the same for a copy in another place.
     pub fingerprint: Fingerprint,
-    /// For each location with files of several splits, a sentence that says so.
+    /// Warnings: a sentence for each opened location whose files belong to several splits, such as train and
+    /// test.
     pub splits: Arc<[String]>,
     /// The tables that were opened, each at one version.
     pub tables: Arc<[TableVersion]>,
-    /// The columns that files have been found to have, which files whose footers are read later can share.
+    /// The column descriptions found so far. Files whose footers are read later share them if they are equal.
     pub known: Arc<KnownColumns>,
-    /// The columns that cannot be read in some file, or whose types have nothing in common.
+    /// The columns that cannot be read in some file, or whose types in the files have no common type.
     refused: Arc<Refusals>,
     /// Texts that identify the rows in addition to the files, such as the id of a table.
     identities: Arc<[Arc<str>]>,
-    /// The row ids, once one is asked for.
+    /// The row ids, which are computed when one is first asked for.
     row_ids: OnceLock<RowIds>,
 }
 
@@ -96,45 +98,45 @@ pub struct File {
     pub path: object_store::path::Path,
     /// The size in bytes.
     pub size: u64,
-    /// The version of the file that was catalogued.
+    /// The version of the file at the time it was listed; a read of another version fails.
     pub version: FileVersion,
-    /// The kept part of the footer, once the footer was read.
+    /// The part of the file's footer that is kept in memory, once the footer has been read.
     pub footer: OnceLock<Footer>,
-    /// The rows and columns that the table's list declares, if that is enough to plan with. They are compared
-    /// with the footer.
+    /// The rows and columns that the metadata of the file's table declares, if they suffice to plan without
+    /// the footer. They are compared with the footer when it is read.
     pub declared: Option<Declared>,
-    /// The names that the table's columns have in the file.
+    /// The names and ids by which the columns of the file's table are found in the file.
     pub names: Option<Arc<ColumnNames>>,
     /// The columns with a single value in all rows of the file.
     pub constants: Arc<[Constant]>,
-    /// The number of constants that were known before the footer was read; they are the first of `constants`.
+    /// The number of leading entries in `constants` that were known before the footer was read.
     pub(crate) listed_constants: u32,
-    /// The bounds of the file's values, as the list of its table gives them.
+    /// The bounds of the file's values, as the metadata of its table gives them.
     pub(crate) statistics: Option<FileStatistics>,
     /// The rows that are deleted, by their ordinals in the file.
     pub deleted: Option<RowSet>,
     /// The ids of the file's rows, if its table tracks row ids.
     pub(crate) tracked: Option<TrackedIds>,
-    /// A hash of constants and deleted rows; `None` for a file without either.
+    /// A hash of the file's constants and deleted rows; `None` if it has neither.
     pub table_hash: Option<u64>,
 }
 
-/// The rows and columns of a file that the list of a table declares.
+/// The rows and columns of a file, as the metadata of its table declares them before the footer is read.
 #[derive(Clone, Debug)]
 pub struct Declared {
     /// The number of rows.
     pub(crate) rows: u64,
-    /// The columns, in order.
+    /// The columns of the file, in order.
     pub(crate) schema: SchemaRef,
 }
 
-/// One row group that holds rows, or all row groups of a file whose rows a table declares; see
-/// [`Catalog::stored`].
+/// One row group with at least one row. If the metadata of a table declares a file's rows, one `Group` stands
+/// for all row groups of the file; [`Catalog::stored`] lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Index into [`Catalog::files`].
     pub file: usize,
-    /// Ordinal in its file of the row group, or of the first one if this stands for several.
+    /// Index of the row group in its file, or of the first row group if this stands for all of them.
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
@@ -142,14 +144,14 @@ pub struct Group {
     pub first_row: u64,
 }
 
-/// One row group as it is stored.
+/// One row group of a file, as one of those that a [`Group`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredGroup {
     /// Ordinal of the row group in its file.
     pub index: usize,
     /// The number of rows, at least one.
     pub rows: u64,
-    /// The ordinal of the row group's first row in the [`Group`].
+    /// The position of the row group's first row among the rows of the [`Group`].
     pub start: u64,
 }
 
@@ -194,9 +196,9 @@ impl Catalog {
         })
     }
 
-    /// The catalogue without the files that `keeps` rejects. `keeps` is asked only about files of which
-    /// something is known without their footers: the keys of their folders, or facts in the list of a table.
-    /// `None` if all files stay. The data set is then that of the remaining files, with another fingerprint.
+    /// A catalogue of only the files that `keeps` accepts, with their own fingerprint; `None` if it accepts
+    /// all files. `keeps` is called only for files that have values before their footers are read: keys in
+    /// the names of folders, or statistics in the metadata of a table. All other files stay.
     pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
@@ -234,7 +236,7 @@ impl Catalog {
         self.rows() - deleted.map(|deleted| u64::from(deleted.count())).sum::<u64>()
     }
 
-    /// The index of the column called `name`; `UnknownColumn`, with the nearest name, if there is none.
+    /// The index of the column called `name`. Fails with `UnknownColumn`, which suggests the nearest name.
     pub fn column(&self, name: &str) -> Result<usize> {
         if let Some((index, _)) = self.schema.column_with_name(name) {
             return Ok(index);
@@ -293,10 +295,11 @@ impl Catalog {
         self.select(columns.into_iter().map(Selected::whole).collect())
     }
 
-    /// Refuses a projection with a column that cannot be read in a file whose footer was read only after the
-    /// catalogue was made. Columns that other files cannot give are refused before they are projected.
+    /// Checks that `file` can give every column of `projection`, once its footer has been read. This is for
+    /// footers read after the catalogue was made; the columns of other files are checked by
+    /// [`select`](Self::select).
     ///
-    /// Fails with the error of the first such column.
+    /// Fails with the error of the first column that cannot be read.
     pub fn check_file(&self, file: usize, projection: &Projection) -> Result<()> {
         let file = &self.files[file];
         let refused = &file.footer()?.columns.refused;
@@ -310,7 +313,7 @@ impl Catalog {
         }
     }
 
-    /// A projection to columns, and fields of columns.
+    /// Makes a projection to the selected columns and fields of columns.
     ///
     /// Fails with the error of the first column that cannot be read in all files, and with `Unsupported` for
     /// columns of unsupported types, all of which it names.
@@ -334,14 +337,14 @@ impl Catalog {
         }
     }
 
-    /// The place of `group`, for messages: its row group, or only its file if it stands for several stored
-    /// row groups.
+    /// Names the file and row group of `group` in messages, or only the file if it stands for several row
+    /// groups.
     pub fn place(&self, group: &Group) -> Place {
         let place = Place::file(self.files[group.file].location.clone());
         if self.stored(group).nth(1).is_some() { place } else { place.row_group(group.index) }
     }
 
-    /// The place of a row of `group`, for messages.
+    /// Names the file, row group and row of the row `row` of `group` in messages.
     pub fn place_of_row(&self, group: &Group, row: u64) -> Place {
         let has = |stored: &StoredGroup| (stored.start..stored.start + stored.rows).contains(&row);
         let (index, start) =
@@ -349,8 +352,9 @@ impl Catalog {
         Place::file(self.files[group.file].location.clone()).row_group(index).row(row - start)
     }
 
-    /// The stored row groups of `group`, in order: those of its file if the rows of the file are declared and
-    /// its footer has been read, and otherwise only `group` itself.
+    /// The row groups in the file that `group` stands for, in order. These are all row groups of the file if
+    /// the metadata of a table declares its rows and its footer has been read, and otherwise only `group`
+    /// itself.
     pub fn stored(&self, group: &Group) -> impl Iterator<Item = StoredGroup> {
         let file = &self.files[group.file];
         let of_file = file.footer.get().filter(|_| file.declared.is_some()).map(Footer::row_counts);
@@ -372,7 +376,7 @@ impl Catalog {
     }
 
     /// The bytes of memory that the catalogue takes: files with their paths and footers, row groups, and row
-    /// ids that files store. A footer that has not been read yet counts like one that has.
+    /// ids that files store. A footer that has not been read yet is assumed to be as large as the first one.
     pub fn bytes(&self) -> u64 {
         let footer = |file: &File| file.footer.get().map(Footer::bytes);
         let unread = self.sample().map_or(0, |(_, footer)| footer.bytes());
@@ -384,16 +388,17 @@ impl Catalog {
         ids + size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
     }
 
-    /// The first row group, by whose costs those of row groups without a footer are estimated, and the footer
-    /// of its file, once that was read.
+    /// The first row group and the footer of its file, or `None` before that footer is read. The costs of row
+    /// groups without a footer are estimated from it.
     fn sample(&self) -> Option<(&Group, &Footer)> {
         let first = self.groups.first()?;
         Some((first, self.files[first.file].footer.get()?))
     }
 
-    /// The bytes that must be fetched to read the projected columns of `group`. This and all other costs are
-    /// estimates while the footer of the file has not been read: they are then those of the first row group,
-    /// scaled by rows, or 0 before [`read_sample`](crate::source::Store::read_sample).
+    /// The bytes that must be fetched to read the projected columns of `group`.
+    ///
+    /// Before the footer of the file is read, this and all other costs are estimates: the cost of the first
+    /// row group, scaled by rows, or 0 before [`read_sample`](crate::source::Store::read_sample).
     pub fn stored_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, |chunk, _| chunk.length)
     }
@@ -402,17 +407,17 @@ impl Catalog {
     /// footer.
     ///
     /// The memory budget counts this number. A footer can be wrong: the reader checks it against the pages
-    /// before it decodes. It leaves out two things: strings encoded as `DELTA_BYTE_ARRAY` may take more,
-    /// since they repeat each other, and small buffers of views that grew page by page may have up to twice
-    /// the capacity.
+    /// before it decodes. The number can be too low in two cases: strings encoded as `DELTA_BYTE_ARRAY` may
+    /// take more, since their common prefixes are stored once, and small buffers of views that grew page by
+    /// page may have up to twice the capacity.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, |chunk, rows| chunk.held(rows))
             .saturating_add(self.constant_bytes(group, projection))
     }
 
-    /// The most bytes that decoding the projected columns of `group` takes in addition to those that are
-    /// fetched and held: for pages while they are decompressed, and for the rows of several stored row groups
-    /// before they are joined.
+    /// The most memory in bytes that decoding the projected columns of `group` takes, in addition to the
+    /// fetched bytes and the decoded rows. It holds decompressed pages, and a second copy of the rows if
+    /// several row groups are joined to one.
     pub fn decoding_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         let Some(footer) = self.files[group.file].footer.get() else { return 0 };
         let of_stored = |stored: StoredGroup| {
@@ -424,9 +429,11 @@ impl Catalog {
         pages.saturating_add(joined)
     }
 
-    /// The bytes by which the default window is measured: [`held_bytes`](Self::held_bytes), except that
-    /// narrow numbers count double. They determine the order, so they stay an estimate if the file's rows and
-    /// columns are declared.
+    /// The bytes that `group` takes of the default shuffle window: [`held_bytes`](Self::held_bytes), but with
+    /// 64 bits for each narrower number and without the padding of null lists.
+    ///
+    /// The order of rows depends on this number, so it must not change when a footer is read: if the metadata
+    /// of a table declares the file's rows, it is always an estimate.
     pub fn window_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         let file = &self.files[group.file];
         let footer = file.footer.get().filter(|_| file.declared.is_none());
@@ -434,22 +441,21 @@ impl Catalog {
         stored.saturating_add(self.constant_bytes(group, projection))
     }
 
-    /// The number of rows in the default window of a shuffle: as many as [`WINDOW_BYTES`] hold once they are
-    /// decoded.
+    /// The number of rows in the default shuffle window: as many decoded rows as fit into [`WINDOW_BYTES`].
     pub fn window_rows(&self, projection: &Projection) -> u64 {
         WINDOW_BYTES / self.window_row_bytes(projection)
     }
 
-    /// The average bytes of a row by which the default window is measured; see
+    /// The bytes that a row takes of the default shuffle window on average, computed as in
     /// [`window_bytes`](Self::window_bytes).
     pub fn window_row_bytes(&self, projection: &Projection) -> u64 {
         let bytes: u64 = self.groups.iter().map(|group| self.window_bytes(group, projection)).sum();
         (bytes / self.rows().max(1)).max(1)
     }
 
-    /// The bytes that the values of the projected columns of `group` would take if each value was stored
-    /// separately, and whether the footer states them: a file stores repeated values once, and only newer
-    /// footers count every value.
+    /// The bytes that the projected columns of `group` would take if repeated values were not stored only
+    /// once, and whether this is exact. It is an estimate for older footers, which do not state the size of
+    /// texts before they were encoded.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
@@ -463,8 +469,8 @@ impl Catalog {
         (stored.saturating_add(constants), are_known)
     }
 
-    /// Sums a cost over the projected column chunks of `group`. The cost is computed from a chunk and its
-    /// rows, and estimated if the footer has not been read.
+    /// Sums `cost` over the projected column chunks of `group`. Its arguments are a chunk and the number of
+    /// rows in its row group. The sum is an estimate if the footer has not been read.
     fn sum(
         &self,
         group: &Group,
@@ -499,24 +505,24 @@ impl Catalog {
         })
     }
 
-    /// The projected columns that are constants of the row group's file.
+    /// The projected columns that have a single value in the whole file of `group`, with that value.
     fn constants(&self, group: &Group, projection: &Projection) -> impl Iterator<Item = &Constant> {
         projection.columns().iter().filter_map(|&column| self.constant_of(group, column))
     }
 
-    /// The value that a column has in all rows of the row group's file, if it is one of the file's constants.
+    /// The value of a column that has a single value in the whole file of `group`; `None` for other columns.
     pub(crate) fn constant_of(&self, group: &Group, column: usize) -> Option<&Constant> {
         let constants = &self.files[group.file].constants;
         constants.iter().find(|constant| constant.field.name() == self.schema.field(column).name())
     }
 
-    /// Whether a column has a single value in all rows of each file: it is a key of the folders, or of a
-    /// table.
+    /// Whether every file has a single value of the column in all its rows, as for a key in the names of
+    /// folders or a partition key of a table.
     pub fn is_key(&self, column: usize) -> bool {
         self.keys_of(column).next().is_some() && self.keys_of(column).all(|key| key.is_some())
     }
 
-    /// The value that a column has in each file, if it is the same in all of its rows.
+    /// For each file, the single value that a column has in all rows of the file, if there is one.
     pub fn keys_of(&self, column: usize) -> impl Iterator<Item = Option<&Constant>> {
         let name = self.schema.field(column).name();
         self.files
@@ -524,7 +530,7 @@ impl Catalog {
             .map(move |file| file.constants.iter().find(|constant| constant.field.name() == name))
     }
 
-    /// The most bytes that the first `rows` rows of `group` take by themselves once they are decoded.
+    /// The most bytes that the first `rows` rows of `group` take if only they are decoded.
     pub fn first_rows_bytes(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
         let stored = self.sum(group, projection, |chunk, all| cost::held_of_first(chunk, all, rows));
         stored.saturating_add(self.constant_bytes_of(group, projection, rows))
@@ -534,13 +540,13 @@ impl Catalog {
         self.constant_bytes_of(group, projection, group.rows)
     }
 
-    /// Bytes that the projected constants of the row group's file hold in `rows` rows.
+    /// The bytes of memory that the projected columns with a single value in the file take for `rows` rows.
     pub fn constant_bytes_of(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
         self.constants(group, projection).map(|constant| cost::constant(constant, rows)).sum()
     }
 
-    /// The byte ranges of the projected column chunks of `group` in its file, in the order of the file's
-    /// schema: one range for each leaf column of each stored row group.
+    /// The byte ranges of the projected column chunks of `group` in its file: one for each leaf column of
+    /// each row group in the file, in the order of the file's schema.
     ///
     /// Fails with `Internal` if the footer of the file has not been read.
     pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Result<Vec<Range<u64>>> {
@@ -554,19 +560,19 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// Whether the row ids are those that a table tracks. Several tables, or a table beside plain files,
-    /// could have ids twice.
+    /// Whether the ids that a table itself gives its rows are used as row ids. This is only so if the data
+    /// set is a single table, because the ids of two tables can be equal.
     fn tracks_row_ids(&self) -> bool {
         self.tables.len() == 1 && self.files.iter().all(|file| file.tracked.is_some())
     }
 
-    /// Whether row ids are known: files of a table that tracks them may store some, which have to be
-    /// [read](crate::source::Store::read_row_ids) first.
+    /// Whether row ids are known. If a table gives its rows ids, its files may store some of them, which
+    /// [must be read](crate::source::Store::read_row_ids) first.
     pub fn has_row_ids(&self) -> bool {
         self.row_ids.get().is_some() || !self.tracks_row_ids()
     }
 
-    /// Whether some files store ids of their rows; `false` as long as the ids have not been read.
+    /// Whether some files store ids of their rows; always `false` before the ids have been read.
     pub fn stores_row_ids(&self) -> bool {
         self.row_ids.get().is_some_and(|ids| ids.stored_bytes() > 0)
     }
@@ -577,16 +583,17 @@ impl Catalog {
             return None;
         }
         Some(self.row_ids.get_or_init(|| {
-            // The rows are counted by row groups of the catalogue: kept footers would have to be decoded.
+            // The rows of a file are added up from `groups`, because the kept footers are encoded.
             let rows = (0..self.files.len()).map(|file| self.rows_of(file));
             RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
         }))
     }
 
-    /// Takes the ids that files store for their rows; `None` for a file that stores none.
+    /// Sets the row ids from the ids that files store: `stored` has an entry for each file, `None` if the
+    /// file stores none.
     ///
     /// # Errors
-    /// `Corrupt` if two rows have one id.
+    /// `Corrupt` if two rows have the same id.
     pub(crate) fn set_stored_ids(&self, stored: Vec<Option<IdRuns>>) -> Result<()> {
         let files = self.files.iter().zip(stored).enumerate().map(|(at, (file, stored))| IdsOfFile {
             location: &file.location,
@@ -606,15 +613,15 @@ impl Catalog {
         self.groups[self.groups_of(file)].iter().map(|group| group.rows).sum()
     }
 
-    /// The ids of the rows of the row group with the index `group`.
+    /// The ids of the rows in the row group at index `group` of [`groups`](Self::groups).
     pub fn ids_of(&self, group: usize) -> GroupIds<'_> {
         let at = &self.groups[group];
         let in_file = at.first_row - self.groups[self.groups_of(at.file).start].first_row;
         GroupIds::new(self.row_ids(), at.file, in_file)
     }
 
-    /// The place where a row of a row group is stored. The rows of a file whose rows are declared count from
-    /// its beginning, since its row groups are not known.
+    /// The file, row group and position where the row `row` of a row group is stored. If the metadata of a
+    /// table declares the rows of the file, the position counts from the beginning of the file.
     pub fn row_place(&self, group: usize, row: u64) -> RowPlace {
         let at = &self.groups[group];
         RowPlace {
@@ -626,13 +633,14 @@ impl Catalog {
         }
     }
 
-    /// The row group that has a row, and the row's ordinal there; `None` for a row of another data set.
+    /// The index of the row group that has the row with this id, and the row's position in it; `None` if no
+    /// row of this data set has the id.
     pub fn find_row(&self, id: RowId) -> Option<(usize, u64)> {
         self.find_rows(id).next()
     }
 
-    /// The row groups and the ordinals of all stored rows that have an id: the row itself, and rows with the
-    /// id that a table has deleted.
+    /// The row groups and positions of all stored rows with this id. There can be several, because rows that
+    /// a table deleted are still stored and may have the id of the row that replaced them.
     pub fn find_rows(&self, id: RowId) -> impl Iterator<Item = (usize, u64)> {
         let found = self.row_ids().into_iter().flat_map(move |ids| ids.find(id.get()));
         found.filter_map(|(file, row)| {
@@ -646,8 +654,8 @@ impl Catalog {
     }
 }
 
-/// The leaf columns of a projection with their column chunks in a row group of its file, in
-/// the file's order.
+/// The leaf columns that a projection reads, each with its column chunk in the row group `index` of a file,
+/// in the file's order.
 pub fn chunks<'a>(
     footer: &'a Footer,
     index: usize,
@@ -656,7 +664,8 @@ pub fn chunks<'a>(
     footer.chunks_at(index, footer.columns.leaves(projection))
 }
 
-/// The error for a name that is none of `columns`, with the nearest name and a list of all.
+/// The error for a name that is not among `columns`. It suggests the nearest name and lists the first
+/// columns.
 pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a str> + Clone) -> Error {
     let listed: Vec<&str> = columns.clone().take(NAMES_SHOWN).collect();
     let more = match columns.len().saturating_sub(NAMES_SHOWN) {
@@ -671,7 +680,7 @@ pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a
     })
 }
 
-/// The folder above the first `key=value` folder with this key in a location, if there is one.
+/// The folder that contains the first folder called `key=…` in the path `location`, if there is one.
 fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
     let mut start = 0;
     let (folders, _) = location.rsplit_once('/')?;
@@ -685,21 +694,20 @@ fn folder_above<'a>(location: &'a str, key: &str) -> Option<&'a str> {
 }
 
 impl File {
-    /// The kept part of the file's footer; `Internal` if the footer has not been read.
+    /// The part of the file's footer that is kept in memory. Fails with `Internal` if it has not been read.
     pub fn footer(&self) -> Result<&Footer> {
         let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
         self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
     }
 
-    /// A hash of everything about the file that counts in the data set's fingerprint, except its path.
+    /// A hash of all properties of the file that count in the data set's fingerprint, except its path.
     pub fn content_hash(&self) -> u64 {
         let rows: Vec<u64> = self.row_counts().collect();
         xxh3_64(format!("{} {:?} {rows:?} {:?}", self.size, self.footer_hash(), self.table_hash).as_bytes())
     }
 
-    /// A hash that distinguishes the file's content, in addition to size and version: the xxh3-64 of the
-    /// footer's bytes. `None` for a file of a table or with declared rows, whether the footer was read or
-    /// not.
+    /// The xxh3-64 hash of the footer's bytes, which tells apart files of the same size and version. It is
+    /// always `None` for a file of a table or with declared rows, whose footer may not have been read.
     pub fn footer_hash(&self) -> Option<u64> {
         match self.declared.is_some() || self.is_of_table() {
             true => None,
@@ -707,12 +715,12 @@ impl File {
         }
     }
 
-    /// Whether the file belongs to a table, where the name of a file identifies its content.
+    /// Whether the file belongs to a table; such a file never changes under the same name.
     pub fn is_of_table(&self) -> bool {
         matches!(self.version, FileVersion::OfTable(_))
     }
 
-    /// The numbers of rows in the file's row groups of the catalogue.
+    /// The number of rows in each of the catalogue's row groups of this file.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let declared = self.declared.as_ref().map(|declared| declared.rows);
         let footer = self.footer.get().filter(|_| self.declared.is_none());

@@ -1,8 +1,9 @@
 //! Sets of rows of one row group: all of them, runs of rows, or a bitmap, whichever is smallest.
 //!
-//! The code is pure arithmetic. A set never lists its rows one by one: it takes at most a bit for each row of
-//! the row group, and a sixteenth of that for the directory. [`rank`](RowSet::rank) and
-//! [`select`](RowSet::select) use the directory, so a slice of a set is two ordinals and no copy.
+//! A set does not list its rows one by one: it takes at most a bit for each row of the row group, and a
+//! sixteenth of that for a directory, which counts the rows before each block of bits. With the directory,
+//! [`rank`](RowSet::rank) and [`select`](RowSet::select) convert quickly between a row and its ordinal (its
+//! number in the set). So a slice of a set is given by two ordinals, and needs no copy.
 //!
 //! ```text
 //! rows of the row group      0 1 2 3 4 5 6 7 8 9
@@ -27,13 +28,14 @@ use runs::RowRuns;
 
 /// Some of the rows of a row group, in their stored order. Cheap to clone.
 ///
-/// Two sets are equal if they hold the same rows, out of the same number of rows: each set has only one form.
+/// Two sets are equal if they hold the same rows out of the same number of rows, because the rows determine
+/// the form.
 ///
-/// A set takes sixteen bytes, since there is one for each row group.
+/// A value takes only sixteen bytes, because there is one for each row group.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RowSet(SetForm);
 
-/// The form of the set. Each form has the number of rows to choose from.
+/// The form in which a set is stored. The number in each form is the number of rows of the row group.
 #[derive(Clone, PartialEq, Eq)]
 enum SetForm {
     None(u32),
@@ -43,29 +45,31 @@ enum SetForm {
 }
 
 impl RowSet {
-    /// All of `rows` rows.
+    /// The set of all rows of a row group of `rows` rows.
     pub fn all(rows: u32) -> Self {
         RowSet(SetForm::All(rows))
     }
 
-    /// None of `rows` rows.
+    /// The empty set, for a row group of `rows` rows.
     pub fn none(rows: u32) -> Self {
         RowSet(if rows == 0 { SetForm::All(rows) } else { SetForm::None(rows) })
     }
 
-    /// The rows in `ranges`, which ascend and do not overlap, out of `rows` rows.
+    /// The set of the rows in `ranges`, which ascend and do not overlap, for a row group of `rows` rows.
     pub fn from_runs(rows: u32, ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
         let mut builder = RowSetBuilder::new(rows);
         ranges.into_iter().for_each(|range| builder.push(range));
         builder.finish()
     }
 
-    /// The rows whose bits are set, of at most 2^32 - 1 rows.
+    /// The set of the rows whose bits are set. There is a bit for each row of the row group, at most 2^32 -
+    /// 1.
     pub fn from_bits(bits: &BooleanBuffer) -> Self {
         RowSet::from_runs(bits.len() as u32, bits.set_slices().map(|(from, to)| from as u32..to as u32))
     }
 
-    /// The rows whose bits are set, out of `rows` rows; there is a word for every 64 rows.
+    /// The set of the rows whose bits are set, for a row group of `rows` rows. Each word has the bits of 64
+    /// rows.
     fn from_words(rows: u32, words: Vec<u64>) -> Self {
         let has_few_runs = bitmap::run_count(&words) <= most_runs(rows);
         let bitmap = RowSet(SetForm::Bitmap(rows, Arc::new(Bitmap::new(words))));
@@ -75,7 +79,7 @@ impl RowSet {
         }
     }
 
-    /// The number of rows to choose from, in the set or not.
+    /// The number of rows of the row group, in the set or not.
     pub fn rows(&self) -> u32 {
         match self.0 {
             SetForm::None(rows) | SetForm::All(rows) | SetForm::Runs(rows, _) | SetForm::Bitmap(rows, _) => {
@@ -108,7 +112,8 @@ impl RowSet {
         }
     }
 
-    /// The row with `ordinal`, which must be less than [`count`](Self::count).
+    /// The row of the row group with this ordinal (number in the set), which must be less than
+    /// [`count`](Self::count).
     pub fn select(&self, ordinal: u32) -> u32 {
         debug_assert!(ordinal < self.count(), "row {ordinal} of {}", self.count());
         match &self.0 {
@@ -118,7 +123,7 @@ impl RowSet {
         }
     }
 
-    /// The number of rows before `row` that are in the set.
+    /// The number of rows in the set that come before `row`.
     pub fn rank(&self, row: u32) -> u32 {
         let row = row.min(self.rows());
         match &self.0 {
@@ -129,7 +134,8 @@ impl RowSet {
         }
     }
 
-    /// The rows with these ordinals as ranges of consecutive rows, each as long as possible.
+    /// The rows with these ordinals (numbers in the set) as ranges of consecutive rows, each as long as
+    /// possible.
     pub fn runs(&self, ordinals: Range<u32>) -> impl Iterator<Item = Range<u32>> + '_ {
         let end = ordinals.end.min(self.count());
         let (mut at, mut cursor) = (ordinals.start, None);
@@ -165,7 +171,7 @@ impl RowSet {
         builder.finish()
     }
 
-    /// The rows that are in both sets, which choose from the same number of rows.
+    /// The rows that are in both sets. Both must have the same [`rows`](Self::rows).
     pub fn intersection(&self, other: &RowSet) -> Self {
         debug_assert_eq!(self.rows(), other.rows());
         match (&self.0, &other.0) {
@@ -181,7 +187,7 @@ impl RowSet {
         }
     }
 
-    /// The rows that are in either set; both choose from the same number of rows.
+    /// The rows that are in at least one of the sets. Both must have the same [`rows`](Self::rows).
     pub fn union(&self, other: &RowSet) -> Self {
         match (self.count(), other.count()) {
             (_, 0) => self.clone(),
@@ -190,7 +196,7 @@ impl RowSet {
         }
     }
 
-    /// The rows of this set whose ordinals are in `inner`, as when a choice is made among chosen rows.
+    /// Selects among the rows of this set: keeps those whose ordinals (numbers in this set) are in `inner`.
     pub fn compose(&self, inner: &RowSet) -> Self {
         debug_assert_eq!(inner.rows(), self.count());
         match (&self.0, &inner.0) {
@@ -203,11 +209,11 @@ impl RowSet {
         }
     }
 
-    /// The set's rows in `range`, counted from the start of the range. Rows after the last one are not in the
-    /// set.
+    /// The rows of the set that are in `range`, as a set whose row 0 is the start of the range. The range may
+    /// end after the last row of the row group; such rows are not in the set.
     pub fn within(&self, range: Range<u32>) -> Self {
         let rows = range.end - range.start;
-        // The words of a longer range would take more memory than the set.
+        // For a longer range, a bitmap would take more memory than this set, so the runs are used.
         if let SetForm::Bitmap(all, bitmap) = &self.0
             && rows <= *all
         {
@@ -217,7 +223,8 @@ impl RowSet {
         RowSet::from_runs(rows, runs.map(|run| run.start - range.start..run.end - range.start))
     }
 
-    /// The rows with these ordinals as a selection for the decoder; `None` for every row of the row group.
+    /// The rows with these ordinals (numbers in the set) as a selection for the Parquet decoder; `None` for
+    /// all rows of the row group.
     pub fn selection(&self, ordinals: Range<u32>) -> Option<RowSelection> {
         if self.is_all() && ordinals == (0..self.rows()) {
             return None;
@@ -239,16 +246,16 @@ impl fmt::Debug for RowSet {
     }
 }
 
-/// The most runs that take no more memory than a bitmap of `rows` rows.
+/// The largest number of runs that take no more memory than a bitmap of `rows` bits.
 fn most_runs(rows: u32) -> usize {
     bitmap::bytes(rows) as usize / size_of::<runs::RowRun>()
 }
 
-/// A set that is being built: runs, until they take more memory than a bitmap.
+/// Builds a set: as runs, or as a bitmap once the runs would take more memory than a bitmap.
 struct RowSetBuilder {
     rows: u32,
     count: u32,
-    /// The last run, which may still grow.
+    /// The last run. It is not yet in `runs` or `words`, because it may still grow.
     last: Range<u32>,
     runs: Vec<runs::RowRun>,
     most_runs: usize,
@@ -267,7 +274,7 @@ impl RowSetBuilder {
         }
     }
 
-    /// Adds rows after all that were added before.
+    /// Adds the rows in `range`, which must come after all rows that were added before.
     fn push(&mut self, range: Range<u32>) {
         debug_assert!(self.last.end <= range.start || range.is_empty());
         if range.is_empty() {
@@ -281,7 +288,7 @@ impl RowSetBuilder {
         self.settle(run);
     }
 
-    /// Adds a run that is complete.
+    /// Stores a run that cannot grow any more.
     fn settle(&mut self, run: Range<u32>) {
         if run.is_empty() {
             return;

@@ -1,9 +1,10 @@
-//! A data set at one moment, as its location describes it, before any of its files is read.
+//! A snapshot: the files of a location at one moment, and all that the location says about them, before any
+//! of the files is read.
 //!
-//! A snapshot is a plain value. A listing of a folder, a glob or a list of files gives one; so does a table
-//! format, from the table's own list of live files. A snapshot holds everything that such a list says beyond
-//! the files: deleted rows, columns that are constant in a file, the schema, the numbers of rows. The union
-//! of several snapshots is a snapshot, and the footers of the files turn a snapshot into a catalogue.
+//! A snapshot is made by listing a folder, a glob or a list of files, or from a table's own list of its
+//! current files. Such a list may say more about a file than its address: deleted rows, columns that are
+//! constant in it, its schema, its number of rows. The snapshots of several locations are united into one. A
+//! catalogue is made from it by reading the footers of the files.
 //!
 //! ```text
 //! folder, glob, list ─ listing ──────────┐
@@ -26,14 +27,15 @@ use crate::row_set::RowSet;
 mod statistics;
 mod table;
 
-/// A file of a table is planned as one row group up to this size in bytes, at which writers usually begin
-/// another row group.
+/// The size in bytes up to which a file of a table is planned as one row group. Writers usually begin a
+/// second row group at this size.
 const MOST_BYTES_AS_ONE: u64 = 128 << 20;
 
-/// The number of bytes of the two ends of a run of deleted rows. It precedes them where they are hashed.
+/// The number of bytes of a run of deleted rows (its start and its end) where it is hashed. This number is
+/// hashed before them.
 const RUN_BYTES: u128 = 8;
 
-/// The number of bytes of runs of deleted rows that are hashed at a time.
+/// The number of bytes after which runs of deleted rows are passed to the hash function.
 const HASHED_AT_ONCE: usize = 4096;
 
 pub use statistics::{FileStatistics, Listed, ListedBounds, TableStatistics};
@@ -44,44 +46,44 @@ pub use table::{AsOf, ColumnName, ColumnNames, FoundBy, TableVersion, WantedVers
 /// The files of a location, and everything that is known about them before they are read.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The folder to which paths are relative, as an absolute path or URL.
+    /// The absolute path or URL of the folder that the files' relative paths start from.
     pub root: String,
-    /// The files, in the order in which the format gives them.
+    /// The files, in the order of the listing or of the table's list.
     pub files: Vec<DataFile>,
-    /// Anything that identifies the rows beside files, constants and deleted rows; it is part of the
-    /// fingerprint.
+    /// Anything else that identifies the rows, beside files, constants and deleted rows. It becomes a part of
+    /// the data set's fingerprint.
     pub identities: Vec<Arc<str>>,
-    /// The folders that were opened, each with the file that may keep the footers of its files.
+    /// For each folder that was opened, the index: a file in it that may have the footers of its files.
     pub indexes: Vec<IndexPlace>,
     /// The files `_common_metadata` of the folders that were opened.
     pub common_metadata: Vec<MetadataFile>,
-    /// For each location whose files belong to several splits, a sentence that says so.
+    /// A message for each location that has files of several splits, such as `train` and `test`.
     pub splits: Vec<String>,
     /// The tables that were opened, each at a version.
     pub tables: Vec<TableVersion>,
 }
 
-/// The file in a folder that may keep the footers of the files below it.
+/// The index of a folder: a file in it that may have the footers of the files below it.
 #[derive(Clone, Debug)]
 pub struct IndexPlace {
     /// The folder, as an absolute path or URL.
     pub root: String,
-    /// The volume of the store that the folder is in.
+    /// The index of the volume (the local disk, or one object store) that the folder is in.
     pub volume: usize,
-    /// The path of the file in the volume.
+    /// The path of the index file in the volume.
     pub path: object_store::path::Path,
-    /// The address, size and version of the file, if it exists.
+    /// The path, size and version of the index file, if it exists.
     pub found: Option<Pin>,
-    /// Whether all files of the folder were opened, so that the index may be written.
+    /// Whether all files of the folder were opened. Only then may the index be written.
     pub is_whole: bool,
 }
 
-/// A file `_common_metadata`: a footer without rows, which describes all files of a folder.
+/// A file `_common_metadata`: a Parquet file without rows, whose footer describes all files of a folder.
 #[derive(Clone, Debug)]
 pub struct MetadataFile {
-    /// The volume of the store that the file is in.
+    /// The index of the volume (the local disk, or one object store) that the file is in.
     pub volume: usize,
-    /// The address, size and version of the file.
+    /// The path, size and version of the file.
     pub pin: Pin,
 }
 
@@ -90,54 +92,56 @@ pub struct MetadataFile {
 pub struct DataFile {
     /// The path or URL of the file as the user would write it.
     pub shown: Arc<str>,
-    /// The absolute path or URL of the file, which is unique.
+    /// The absolute path or URL of the file. No two files have the same.
     pub whole: String,
     /// The path of the file relative to the folder that all locations share, with `/` as the separator;
     /// [`Snapshot::union`] sets it.
     pub relative: String,
-    /// The volume of the store that the file is in.
+    /// The index of the volume (the local disk, or one object store) that the file is in.
     pub volume: usize,
-    /// The address, size and version of the file.
+    /// The path, size and version of the file.
     pub pin: Pin,
-    /// The end of the file, if the request that found the file returned it.
+    /// The last bytes of the file, if the request that found the file returned them.
     pub tail: Option<Bytes>,
-    /// The keys of the `key=value` folders above the file that its location does not name. A key becomes a
-    /// constant if the files have no column of its name.
+    /// The keys of `key=value` folders that the file is in, except those that its location names. A key
+    /// becomes a constant column, unless the files have a column with its name.
     pub keys: Arc<[PartitionKey]>,
     /// Columns that have one value in all rows of the file, such as partition values. A constant replaces a
     /// stored column of the same name.
     pub constants: Arc<[Constant]>,
-    /// Columns with a default: if the file lacks the column, its default becomes a constant.
+    /// Columns with a default value. If the file does not have the column, it becomes a constant column with
+    /// this value.
     pub defaults: Arc<[Constant]>,
-    /// The deleted rows of the file, by their ordinals.
+    /// The deleted rows of the file, as numbers from the start of the file.
     pub deleted: Option<RowSet>,
-    /// The columns in order; `None` if they are all stored columns followed by the constants. A column that
-    /// the file lacks is null, and a stored column of a narrower type is widened.
+    /// The columns in order; `None` if they are the stored columns, followed by the constants. A column that
+    /// the file does not have is null, and a stored column of a narrower type is widened.
     pub schema: Option<SchemaRef>,
-    /// The names and numbers that the columns of a table have in the file.
+    /// For the columns of a table, the names and numbers by which they are found in the file.
     pub names: Option<Arc<ColumnNames>>,
-    /// The number of rows in the file, deleted ones included, if it is known without the footer. It is
-    /// compared with the footer.
+    /// The number of rows in the file, including deleted ones, if it is known before the footer is read. The
+    /// footer must have the same number.
     pub rows: Option<u64>,
     /// Whether the list of a table says that the file has a single row group.
     pub has_one_row_group: bool,
-    /// The statistics of the file's values in the list of its table, with which filters rule out the file.
+    /// Statistics about the file's values, from the table's list of files. Filters skip the file if these
+    /// rule it out.
     pub statistics: Option<FileStatistics>,
-    /// The ids of the file's rows, if its table tracks them.
+    /// The ids of the file's rows, if the table gives ids to rows.
     pub tracked: Option<TrackedIds>,
 }
 
-/// The ids that a table which tracks row ids gives to the rows of a file.
+/// The ids of a file's rows, in a table that gives ids to rows.
 #[derive(Clone, Debug)]
 pub struct TrackedIds {
-    /// The id of the first row; the others follow, except those whose ids the file stores.
+    /// The id of the file's first row. The ids of the others are consecutive, unless the file stores ids.
     pub first: i64,
-    /// The name of the column in which a file may store ids: the only column here.
+    /// How to find the column in which a file may store ids. It is the only column in this value.
     pub column: Arc<ColumnNames>,
 }
 
 impl DataFile {
-    /// A file of which only the address and the version are known.
+    /// A file of which only the path, the size and the version are known.
     pub fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
         DataFile {
             shown,
@@ -159,7 +163,7 @@ impl DataFile {
         }
     }
 
-    /// A hash of the file's constants and deleted rows; `None` for a file that is read as it is.
+    /// A hash of the file's constants and deleted rows; `None` if it has neither.
     pub fn table_hash(&self) -> Option<u64> {
         if self.constants.is_empty() && self.deleted.is_none() {
             return None;
@@ -187,7 +191,7 @@ impl DataFile {
         Some(hash.digest())
     }
 
-    /// Whether the list of a table says anything about the values in the file's rows.
+    /// Whether the table's list of files says anything about the values in the file's rows.
     pub(crate) fn is_listed(&self) -> bool {
         self.keys.is_empty() && (!self.constants.is_empty() || self.statistics.is_some())
     }
@@ -197,77 +201,78 @@ impl DataFile {
         Listed { constants: &self.constants, statistics: self.statistics.as_ref() }
     }
 
-    /// Whether the file is planned as one row group, before its footer is read. That depends on the list of
-    /// its table alone. A file of a table whose columns have defaults is not: only the footer shows which
-    /// columns it lacks.
+    /// Whether the file is planned as one row group before its footer is read. Only the table's list of files
+    /// decides that. It is never so if columns have defaults, because only the footer shows which columns the
+    /// file does not have.
     pub fn is_declared(&self) -> bool {
         let is_small = self.has_one_row_group || self.pin.size <= MOST_BYTES_AS_ONE;
         let are_few = self.rows.is_some_and(|rows| u32::try_from(rows).is_ok());
         is_small && are_few && self.schema.is_some() && self.defaults.is_empty()
     }
 
-    /// The place of the file, for messages.
+    /// The path of the file as a place in error messages.
     pub fn place(&self) -> Place {
         Place::file(self.shown.clone())
     }
 }
 
-/// The file that is read, fixed at one version.
+/// A file at one version: a read fails if the file has changed since it was opened.
 #[derive(Clone, Debug)]
 pub struct Pin {
-    /// The address of the file in its volume.
+    /// The path of the file in its volume.
     pub path: object_store::path::Path,
     /// The size of the file in bytes.
     pub size: u64,
-    /// A mark that tells this version of the file from others.
+    /// Distinguishes this version of the file from others.
     pub version: FileVersion,
 }
 
-/// A mark that distinguishes one version of a file from the next.
+/// Distinguishes one version of a file from other versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileVersion {
     /// The time of the last change, in nanoseconds since 1970.
     Modified(i128),
-    /// The times of a local file. Programs may set the time of the content as they like, but not the time at
-    /// which the system last changed the file or its attributes.
+    /// The times of a local file. Programs can set the time of the last change of the content, but not the
+    /// time of the last change of any kind, which the file system sets.
     Local {
         /// The time of the last change of the content, in nanoseconds since 1970.
         modified: i128,
         /// The time of the last change of the file or its attributes, such as a rename, a new link or a new
         /// owner.
         changed: i128,
-        /// The number of the file in its file system, which distinguishes files that were written within one
-        /// tick of the clock; 0 if the file system does not keep its numbers.
+        /// The number of the file in its file system (inode). It distinguishes files that were written at the
+        /// same time, within the precision of the clock. It is 0 if the file system does not keep these
+        /// numbers.
         inode: u64,
     },
-    /// The tag that the store gives to the content.
+    /// The tag (ETag) that the store gives to the content.
     ETag(Arc<str>),
-    /// The version of the table to which the file belongs. The name is enough then, because a table never
-    /// writes a file twice.
+    /// The version of the table that the file belongs to. Files of a table need no other mark, because a
+    /// table never writes two files with the same name.
     OfTable(TableMark),
 }
 
-/// The version of a table to which a file belongs, with the words that the table's format has for versions.
+/// The version of a table that a file belongs to, with the words that the table's format uses for versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableMark {
     /// The number of the version.
     pub version: u64,
-    /// The words for such a version in messages.
+    /// The words that messages use for a version of the table.
     pub words: &'static VersionWords,
 }
 
-/// The words of a table format for a version of a table.
+/// The words that a table format uses for a version of a table.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct VersionWords {
     /// The noun, such as "snapshot".
     pub noun: &'static str,
-    /// The advice for a file that is gone.
+    /// The advice for a user if a file of the version does not exist any more.
     pub when_gone: &'static str,
 }
 
 impl TableMark {
-    /// The error for a file that is gone.
+    /// The error for a file of the table that does not exist any more.
     pub fn gone(&self) -> Error {
         let cause = format!("{self} of the table has this file, and it is gone");
         Error::new(ErrorKind::NotFound, cause).hint(self.words.when_gone)
@@ -281,8 +286,8 @@ impl fmt::Display for TableMark {
 }
 
 impl FileVersion {
-    /// Whether two versions have the same content, as far as that shows while the file is read: a new link, a
-    /// rename or a new owner leaves the content unchanged.
+    /// Whether two versions of a file have the same content, as far as a reader can know: a rename, a new
+    /// link or a new owner does not count as a change.
     pub fn is_content_of(&self, other: &FileVersion) -> bool {
         match (self, other) {
             (
@@ -294,8 +299,8 @@ impl FileVersion {
         }
     }
 
-    /// All marks of the version as a text, for data that outlives the process: a file that was replaced by
-    /// one of the same size and time is a different file.
+    /// All marks of the version as text, for keys of data that outlives the process. If a file is replaced by
+    /// another of the same size and time, the text is different.
     pub fn for_keys(&self) -> String {
         match self {
             FileVersion::Local { changed, inode, .. } => format!("{self} ctime:{changed} inode:{inode}"),
@@ -315,10 +320,10 @@ impl fmt::Display for FileVersion {
     }
 }
 
-/// A column with one value in all rows of a file.
+/// A column with the same value in all rows of a file.
 #[derive(Clone, Debug)]
 pub struct Constant {
-    /// The field as it is delivered: strings and binary values are views.
+    /// The field as it is delivered, so strings and binary values have view types.
     pub field: FieldRef,
     /// The value, as an array of one row.
     pub value: ArrayRef,
@@ -339,7 +344,8 @@ impl Snapshot {
         Snapshot { root: parent(&file.whole), files: vec![file], ..Snapshot::default() }
     }
 
-    /// The files of all `snapshots`, ordered by their paths relative to the folder that all of them share.
+    /// Unites several snapshots. Files are ordered by their paths relative to the deepest folder that
+    /// contains all of them.
     ///
     /// Fails with `NotFound` if there are no files, and with `Invalid` if two snapshots have the same file.
     pub fn union(snapshots: Vec<Snapshot>) -> Result<Self> {
@@ -397,7 +403,8 @@ fn common(folders: &[String]) -> &str {
 mod tests {
     use super::*;
 
-    /// The files were written within one tick of the clock, and then their folders were renamed.
+    /// These files were written at the same time, within the precision of the clock. Then their folders were
+    /// renamed.
     #[test]
     fn local_files_of_the_same_times_are_told_apart() {
         let of = |inode, changed| FileVersion::Local { modified: 1, changed, inode };

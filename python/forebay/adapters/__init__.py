@@ -8,9 +8,9 @@ adapter for another framework can be too. Each batch takes three steps:
 3. **hand over**: give the arrays to the training step. Only now ``loader.state_dict()`` counts the batch, so
    a state that is saved while batches wait on a device still resumes at the right row.
 
-:class:`Batches` takes these steps in order, and raises an error at the batch that it belongs to; an adapter
-passes its ``convert`` function. Where a framework wants to drive the loop itself, :meth:`forebay.Epoch.pull`
-and :meth:`forebay.Epoch.hand_over` are the same steps one by one.
+:class:`Batches` takes these steps in order for an adapter, which passes its ``convert`` function. The error
+of a batch is raised when that batch is due, after all earlier batches. For a framework that drives the loop
+itself, :meth:`forebay.Epoch.pull` and :meth:`forebay.Epoch.hand_over` are the first and the last step.
 
 Examples
 --------
@@ -115,7 +115,7 @@ class Batches(Generic[T]):
         self._copied = copied
 
     def __len__(self) -> int:
-        """Batches in a whole epoch of this rank."""
+        """Number of batches that this rank gets in a whole epoch."""
         return len(self.loader)
 
     def __iter__(self) -> Iterator[T]:
@@ -158,7 +158,7 @@ class Batches(Generic[T]):
         self.loader.load_state_dict(state)
 
     def __getitem__(self, index: Any) -> NoReturn:
-        # Code that expects a data set of rows, such as a DataLoader, fails here.
+        # A DataLoader would index this object like a data set of rows; the error says how to use it instead.
         raise TypeError(
             "batches of a loader are whole and cannot be asked for by number (iterate over them without a DataLoader, "
             "or pass forebay.torch.dataset(loader) and batch_size=None to it)"
@@ -255,7 +255,7 @@ class Batches(Generic[T]):
 
 
 def check_loader(loader: Any) -> Loader:
-    """Refuses anything but a loader.
+    """Raises an error if an argument is not a loader.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def check_loader(loader: Any) -> Loader:
 
 
 def check_shard(loader: Loader, name: str, shard: Shard) -> None:
-    """Refuses a loader without a shard where there are several processes, each of which would read all rows.
+    """Raises an error for a loader without a shard if there are several processes: each would read all rows.
 
     Parameters
     ----------
@@ -331,8 +331,8 @@ def columns(batch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Column | None]
     value : numpy.ndarray, Ragged or object
         The column. The result of a transform is passed on unchanged.
     column : Column or None
-        The column through DLPack and Arrow, for types that numpy does not have; ``None`` for the result of a
-        transform.
+        The same column as an object that supports DLPack and Arrow, for types that numpy does not have;
+        ``None`` for the result of a transform.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The errors of modules such as ``forebay.torch`` where their framework is not installed."""
+"""The errors that modules such as ``forebay.torch`` raise if their framework is not installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def too_old_keras(version: str) -> ImportError:
 
 
 def missing(module: str, framework: str, package: str, error: ImportError) -> ImportError:
-    """The error of a module whose framework could not be imported."""
+    """The error for ``forebay.<module>``, which could not import its framework; it says what to install."""
     if error.name is None or error.name.partition(".")[0] != package:
         # The framework is installed, but cannot import a package that it needs itself.
         lacking = (error.name or "").partition(".")[0]

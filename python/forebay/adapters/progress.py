@@ -21,10 +21,10 @@ __all__: list[str] = []
 #: a change.
 WINDOW_SECONDS = 10.0
 
-#: Seconds between two looks at the statistics.
+#: Seconds between two readings of the loader's statistics.
 TICK = 0.5
 
-#: The smallest share of waiting for which the text names the stage.
+#: If the loop spends a smaller share of its time waiting, the text does not name the stage that it waits for.
 MIN_WAIT_SHARE = 0.005
 
 
@@ -36,7 +36,7 @@ class Watched:
     batches : iterable
         A loader, or its batches in a framework's type.
     loader : Loader, optional
-        The loader behind ``batches``. Default: the loader that ``batches`` names itself.
+        The loader behind ``batches``. Default: the attribute ``batches.loader``.
     """
 
     loader: Loader
@@ -45,7 +45,7 @@ class Watched:
     def __init__(self, batches: Any, loader: Loader | None) -> None:
         if loader is None:
             loader = batches if isinstance(batches, Loader) else getattr(batches, "loader", None)
-            # A DataLoader of PyTorch without worker processes.
+            # If `batches` is a PyTorch DataLoader without worker processes, its data set has the loader.
             if loader is None and getattr(batches, "num_workers", None) == 0:
                 loader = getattr(getattr(batches, "dataset", None), "loader", None)
         if loader is None:
@@ -63,8 +63,8 @@ class Watched:
         self._seen: deque[tuple[float, int, dict[str, float]]] = deque()
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches. :attr:`done` counts them, and also the batches that the same epoch delivered before a
-        restart of the run."""
+        """Yields the batches. :attr:`done` counts them, and also the batches that the same epoch delivered
+        before the run was restarted."""
         self._look()
         for batch in self._batches:
             if self.done == 0:
@@ -89,7 +89,7 @@ class Watched:
         return ", ".join([*parts, cache] if cache else parts)
 
     def _look(self) -> deque[tuple[float, int, dict[str, float]]]:
-        """Looks at the counts now, and returns the looks of the last ``WINDOW_SECONDS`` seconds."""
+        """Reads the loader's statistics, and returns the readings of the last ``WINDOW_SECONDS`` seconds."""
         stats = self.loader._totals()
         counts = {**stats["waits"], "consumer": stats["consumer"]}
         cache = stats["cache"]
@@ -104,8 +104,8 @@ class Watched:
         return self._seen
 
     def _filling(self, counts: dict[str, float]) -> str:
-        """The progress of an epoch that fills a cache; an empty text if the cache had all row groups so
-        far."""
+        """The text on how far the epoch has filled the cache. It is empty if there is no cache, or if all row
+        groups so far were in it."""
         if self._cache is None:
             return ""
         _, kept, misses = self._cache
@@ -114,7 +114,7 @@ class Watched:
         if self._row_groups is None:
             plan = self.loader.plan(self.loader.state_dict()["epoch"])
             self._row_groups = plan.to_dict()["row_groups"]
-        # The row groups of the next epoch may be looked up before this one ends.
+        # The count may include row groups of the next epoch, which are looked up before this epoch ends.
         all_of_them = self._row_groups
         here = min(int(counts["/kept"]) - kept, all_of_them)
         return f"cache {here:,} of {all_of_them:,} row groups"

@@ -1,1 +1,1 @@
-"""The parts of a batch: columns, and lists of differing lengths."""
+"""The columns of a batch, among them those whose rows differ in length."""

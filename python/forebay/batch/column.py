@@ -42,7 +42,7 @@ class Column(_forebay.Column):
     __slots__ = ()
 
     def __buffer__(self, flags: int) -> memoryview:
-        # The stable ABI has no buffer protocol for extension types before 3.11, nor Python a hook for it
-        # before 3.12.
+        # The compiled class cannot have a buffer, since Python's stable ABI lacks the buffer protocol before
+        # version 3.11. Python 3.12 and later call this method instead.
         array: Any = self.__array__()
         return memoryview(array)

@@ -1,4 +1,4 @@
-"""Rows of differing lengths."""
+"""Columns whose rows differ in length or shape: lists, arrays and images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ragged:
     ----------
     values : numpy.ndarray, Ragged or dict
         All items, row after row: an array of shape ``(items, ...)``, for lists of lists another
-        :class:`Ragged`, for lists of structures a dict with one of these for each field.
+        :class:`Ragged`, for lists of structures a dict from each field to its array or :class:`Ragged`.
     offsets : numpy.ndarray
         Where each row begins, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
@@ -43,7 +43,7 @@ class Ragged:
            [3, 0]])
     """
 
-    __slots__ = {  # noqa: RUF023  with what help() shows
+    __slots__ = {  # noqa: RUF023  help() shows these texts
         "values": "All items, row after row: an array, a Ragged or a dict of them.",
         "offsets": "Where each row begins, and where the last one ends, of shape ``(rows + 1,)``.",
     }
@@ -178,14 +178,14 @@ class Ragged:
         matrix = np.full((len(self), length, *items.shape[1:]), _item(fill, items.dtype), dtype=items.dtype)
         kept = np.minimum(lengths, length)
         within = np.arange(length) < kept[:, None]
-        # The kept items have the same order in `values` and, row by row, in `matrix`.
+        # Row by row, `matrix` has the kept items in the same order as `items`, so one assignment copies all.
         item = np.arange(len(items)) - np.repeat(self.offsets[:-1] - self.offsets[0], lengths)
         matrix[within] = items[item < length]
         return matrix
 
     def _items(self) -> Any:
-        """The items of these rows alone: ``values`` may also have items of other rows, from which these were
-        sliced."""
+        """The items of these rows only. If this object is a slice, ``values`` also has the items of other
+        rows."""
         return _cut(self.values, self.offsets[0], self.offsets[-1])
 
     def __repr__(self) -> str:
@@ -195,16 +195,17 @@ class Ragged:
 
 
 class Arrays(Ragged):
-    """Arrays with several sides that differ from row to row: a :class:`Ragged`, that returns each row as an array.
+    """Arrays whose shape differs from row to row: a :class:`Ragged` that returns each row as an array.
 
-    Row ``i`` is a view over the batch's memory. ``padded()`` is a new array of the longest sides among the
-    rows. In a row without values, a side that differs between rows has length 0 if it follows another side of
-    length 0, and the sides that do not differ keep their length.
+    The sides of an array are its dimensions. Row ``i`` is a view over the batch's memory. ``padded()``
+    returns a new array that is as long on each side as the longest row. In a row without values, a side that
+    differs between rows has length 0 if it follows another side of length 0; sides that do not differ keep
+    their length.
 
     Parameters
     ----------
     values : numpy.ndarray or Ragged
-        The items of the first side of all rows.
+        The items of all rows along their first side.
     offsets : numpy.ndarray
         Where each row begins in the items, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
@@ -251,10 +252,10 @@ class Arrays(Ragged):
         return self._complete(super().padded(fill, length), (None, *self._sides))
 
     def _with_sides(self, sides: tuple[int | None, ...]) -> Arrays:
-        """Sets the length of each side of a row, None for a side that differs between rows, and returns these
-        arrays.
+        """Sets the length of each side (dimension) of a row, with None for a side that differs between rows.
+        Returns this object.
 
-        The lengths after the last None become dimensions of the items, except where the items are lists.
+        The sides after the last None become dimensions of the items' array, unless they are stored as lists.
         """
         differing = max((at for at, side in enumerate(sides) if side is None), default=-1)
         fixed = tuple(side for side in sides[differing + 1 :] if side is not None)
@@ -264,7 +265,7 @@ class Arrays(Ragged):
         return self
 
     def _is_nested(self, depth: int) -> bool:
-        """Whether each of the sides is a list."""
+        """Whether the rows are lists nested as deep as they have sides (dimensions)."""
         items = self.values
         for _ in range(depth - 1):
             if not isinstance(items, Ragged):
@@ -274,12 +275,12 @@ class Arrays(Ragged):
 
     @staticmethod
     def _complete(array: np.ndarray[Any, Any], sides: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
-        """The array; if it has no values, reshaped to the given lengths of sides, which empty lists do not
-        state."""
+        """Returns ``array``. If it has no values, it is reshaped to the known lengths of its sides, because
+        empty lists do not contain the lengths of inner sides."""
         if array.size or len(sides) != array.ndim:
             return array
         shape = [found if side is None else side for found, side in zip(array.shape, sides, strict=True)]
-        # Under a null there are no values, even where no side differs.
+        # A null has no values even if all its sides have a length above 0, so it cannot have their shape.
         return array if all(shape) else array.reshape(shape)
 
     def __repr__(self) -> str:
@@ -287,7 +288,7 @@ class Arrays(Ragged):
 
 
 class Images(Arrays):
-    """Images of differing sizes: a :class:`Ragged` of rows of pixels, that returns each image as an array.
+    """Images of differing sizes: a :class:`Ragged` of rows of pixels that returns each image as an array.
 
     Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values``
     are the pixels of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array with the
@@ -327,7 +328,7 @@ def _shaped(items: Any, sides: tuple[int, ...]) -> Any:
 
 
 def _cut(items: Any, start: int, end: int) -> Any:
-    """The items from ``start`` to before ``end``, over the same memory."""
+    """The items from ``start`` up to but not including ``end``, without a copy."""
     if isinstance(items, dict):
         return {name: _cut(field, start, end) for name, field in items.items()}
     if isinstance(items, Ragged):

@@ -1,1 +1,1 @@
-"""The decoding, padding and filling of columns: frozen values for the options of a loader."""
+"""The classes that a user passes to a loader to say how columns are decoded, encoded, padded and stacked."""

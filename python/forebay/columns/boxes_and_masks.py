@@ -1,4 +1,5 @@
-"""Columns that belong to an image, and are cropped, resized and mirrored with it: small frozen values."""
+"""Options for columns that belong to an image: boxes, points and masks, which are cropped, resized and
+mirrored with it."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ class Boxes:
     part of a box is rotated, and the box around it is clipped again.
 
     Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
-    without four finite numbers, or one whose right or bottom side comes first is a bad row. With ``null_mask`` a null
-    has no boxes; a null image that is delivered has none either.
+    without four finite numbers, or a box whose right side is left of its left side or whose bottom is above
+    its top makes its row a bad row. If ``null_mask`` names the column, a null is delivered without boxes. A
+    null image that is delivered has no boxes either.
 
     Parameters
     ----------
@@ -48,8 +50,8 @@ class Boxes:
         Whether the delivered numbers are shares of the width and height of the delivered array, instead of pixels; of
         ragged images, of each image's own.
     min_visible : float, default 0
-        The least share of a box's area that must be visible: boxes with less are dropped. 0 drops none; above 0, boxes
-        without area are dropped too.
+        The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. 0
+        drops no box; above 0, boxes without area are dropped too.
     center_visible : bool, default False
         Whether boxes are dropped whose centre is not inside the crop, and boxes without area: what torchvision's
         ``RandomIoUCrop`` and ``SanitizeBoundingBoxes`` drop. A rotation moves no centre out of the image.
@@ -59,7 +61,7 @@ class Boxes:
     along : iterable of str, default ()
         Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as well. A
         name may be a pattern, such as ``"objects.*"``, and the columns may be :class:`Keypoints` or :class:`Masks`. A
-        list of another length is a bad row.
+        list that has more or fewer items than there are boxes makes its row a bad row.
 
     Raises
     ------
@@ -92,7 +94,7 @@ class Boxes:
     min_size: float = 0.0
     """The least width and height of a delivered box, in pixels."""
     along: Iterable[str] = field(default=())
-    """Columns of lists with one item for each box."""
+    """Columns of lists with one item for each box; the items of dropped boxes are dropped."""
 
     def __post_init__(self) -> None:
         _column(self.of, "of")
@@ -120,7 +122,7 @@ class Boxes:
             )
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {
             "boxes": {
                 "of": self.of,
@@ -150,25 +152,27 @@ class Boxes:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Keypoints:
-    """A column of points of an image: moved as it is cropped, resized and mirrored.
+    """A column of points of an image, which move with the image as it is cropped, resized and mirrored.
 
     The column stores lists of ``[x, y]`` or ``[x, y, v]``, at any depth, or ``flat`` lists of several points, in int32,
     int64, float32 or float64. It is delivered as a :class:`Ragged`: for a list of points in each row, its ``values``
     have shape ``(points, 2)`` or ``(points, 3)``. They are ``float32``, in pixels of the delivered image. A third
-    number, such as a visibility, is passed on. Points are not clipped: those outside of the crop get coordinates
-    outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; a rotated one stays on its
-    pixel. Names such as "left eye" are not exchanged when an image is mirrored.
+    number, such as a visibility, is passed on. Points are not clipped: those outside of the crop get
+    coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; a rotated
+    point stays on its pixel. The points of "left eye" and "right eye" are not exchanged when an image is
+    mirrored.
 
-    Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a point
-    with another number of finite values, is a bad row. With ``null_mask`` a null has no points; a null image that is
-    delivered has none either.
+    Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or
+    a point that does not have ``numbers`` finite values, makes its row a bad row. If ``null_mask`` names the
+    column, a null is delivered without points. A null image that is delivered has no points either.
 
     Parameters
     ----------
     of : str
         The column of images, which is read and decoded as well.
     numbers : {2, 3}, optional
-        The numbers of each point. Default: as many as the stored type has, or 2 if it does not say.
+        How many numbers each point has. Default: the fixed length of the stored lists, or 2 if it is not
+        fixed.
     flat : bool, default False
         Whether each of the innermost lists has the numbers of several points one after the other: COCO's keypoints,
         with ``numbers=3``, and the polygons of its segmentation. They are delivered in the same form.
@@ -187,7 +191,7 @@ class Keypoints:
     of: str
     """The column of images."""
     numbers: int | None = None
-    """The numbers of each point."""
+    """How many numbers each point has."""
     flat: bool = False
     """Whether each of the innermost lists has the numbers of several points."""
 
@@ -201,7 +205,7 @@ class Keypoints:
             raise InvalidError(f"flat must be True or False, got {self.flat!r}")
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {"keypoints": {"of": self.of, "numbers": self.numbers, "flat": self.flat}}
 
     def __repr__(self) -> str:
@@ -212,12 +216,13 @@ class Keypoints:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Mask:
-    """A column of masks of an image: cropped, resized and mirrored with it, by the nearest pixel.
+    """A column with a mask for each image, cropped, resized and mirrored with it by the nearest pixel.
 
-    The column stores PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a
-    palette. It is delivered as arrays of shape ``(N, H, W)`` with the same numbers. A mask that is not such a PNG, or
-    has another size than its image, is a bad row. So is a null, unless ``fill_null`` or ``null_mask`` names the column.
-    The mask of a null image that is delivered is 0, or the value of ``fill_null`` for the masks.
+    The column stores PNG files of one channel and of the image's size: class numbers as grey values, or as
+    the indices of a palette. It is delivered as arrays of shape ``(N, H, W)`` with the same numbers. A mask
+    that is not such a PNG, or differs from its image in size, makes its row a bad row. So does a null, unless
+    ``fill_null`` or ``null_mask`` names the column. If a null image is delivered, its mask is 0, or the value
+    that ``fill_null`` gives for this column.
 
     Parameters
     ----------
@@ -247,7 +252,7 @@ class Mask:
         named(self.dtype, "dtype", MASK_TYPES)
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {"mask": {"of": self.of, "dtype": self.dtype}}
 
     def __repr__(self) -> str:
@@ -257,16 +262,19 @@ class Mask:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Masks:
-    """A column with a mask for each object of an image: cropped, resized and mirrored with it, by the nearest pixel.
+    """A column with a mask for each object of an image, cropped, resized and mirrored with it by the nearest
+    pixel.
 
-    Each row stores a list with an item for each object: PNG of one channel, as bytes or ``struct<bytes, path>``, where
-    the object is not 0; COCO's run lengths, as ``struct<counts, size>`` or as text alone; or COCO's polygons, a list of
-    ``[x, y, x, y, ...]`` for each object, or one for each. The type says which. Polygons are drawn as pycocotools does.
+    Each row stores a list with an item for each object. An item may be a PNG of one channel, as bytes or
+    ``struct<bytes, path>``, in which the object's pixels are not 0; COCO's run lengths, as
+    ``struct<counts, size>`` or as text alone; or COCO's polygons, which are one ``[x, y, x, y, ...]`` or a
+    list of several. The column's type decides between these forms. Polygons are drawn as pycocotools does.
 
-    It is delivered as a :class:`Ragged` whose ``values`` have shape ``(objects, H, W)``: ``uint8``, 1 for the object
-    and 0 elsewhere. If :class:`Boxes` name the column in ``along``, the masks of dropped boxes are dropped. A null, a
-    mask of another size than its image, run lengths that do not add up to it, or a polygon with fewer than three points
-    is a bad row. With ``null_mask`` a null has no masks; a null image that is delivered has none either.
+    The column is delivered as a :class:`Ragged` whose ``values`` have shape ``(objects, H, W)``: ``uint8``, 1
+    for the object and 0 elsewhere. If :class:`Boxes` name the column in ``along``, the masks of dropped boxes
+    are dropped. A null, a mask of another size than its image, run lengths that do not add up to that size,
+    or a polygon with fewer than three points makes its row a bad row. If ``null_mask`` names the column, a
+    null is delivered without masks. A null image that is delivered has no masks either.
 
     Parameters
     ----------
@@ -295,7 +303,7 @@ class Masks:
         _column(self.of, "of")
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {"masks": {"of": self.of}}
 
     def __repr__(self) -> str:

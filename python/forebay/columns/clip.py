@@ -26,26 +26,31 @@ class Clip:
     ``samples=`` the column has one image in each row, and a clip is made of the rows of a window. See
     ``docs/recipes/clips.md``.
 
-    The random draws are those of an :class:`Image` in this row, or in the first row of the window. A bad or null image
-    makes its row or window a bad one. All images of a clip have one size: ``image`` cannot be an image of
-    :meth:`Image.fit`. A cache keeps lists as they are stored, and the images of windows as without a clip.
+    The random draws are those of an :class:`Image` in this row, or in the first row of the window. A bad or
+    null image makes its whole row or window bad. All images of a clip have one size: ``image`` cannot be an
+    image of :meth:`Image.fit`. A cache keeps lists as they are stored, and the images of windows as if there
+    were no clip.
 
     Parameters
     ----------
     image : Image
         How each image becomes pixels.
     frames : int, optional
-        Number of images of a clip. Without ``stride``, the list or window is divided into as many equal parts, and each
-        gives an image; a shorter one has images several times. Default: all images.
+        Number of images of a clip. Without ``stride``, the list or window is divided into this number of
+        equal parts, and each part gives one image; if the list or window is shorter, images are repeated.
+        Default: all images.
     stride : int, optional
-        Distance from one image to the next. With ``frames``, a list or window that is too short has its last image
-        several times. Default: 1, or images from all of the list or window if ``frames`` is given.
+        Distance from one image to the next, in images of the list or window. With ``frames``, the last image
+        is repeated if the list or window is too short. Default: 1, or with ``frames`` none, so that images
+        come from the whole list or window.
     sampling : {"even", "random"}, default "even"
-        Which ``frames`` images: the middle one of each part, or with ``stride`` those in the middle; or a random one of
-        each part, or with ``stride`` a random beginning. Draws depend on the seed of the shuffle, epoch and row.
+        How the ``frames`` images are chosen. ``"even"`` takes the middle image of each part or, with
+        ``stride``, images around the middle. ``"random"`` takes a random image of each part or, with
+        ``stride``, starts at a random image. Draws depend on the seed of the shuffle, the epoch and the row.
     draws : {"together", "alone"}, default "together"
-        Whether the images of a clip have one random crop, flip and change of colours, or each its own. The rows of a
-        :class:`Window` with ``frames="alone"`` draw alone in any case.
+        ``"together"`` gives all images of a clip the same random crop, flip and change of colours;
+        ``"alone"`` gives each image its own. The rows of a :class:`Window` with ``frames="alone"`` always
+        draw alone.
     layout : {"NTHWC", "NTCHW", "NCTHW"}, optional
         Order of the axes; T counts the images. "NCTHW" is for clips of one length. Default: that of ``image``, with T
         after N.
@@ -56,7 +61,7 @@ class Clip:
     Raises
     ------
     InvalidError
-        An argument is not as described, or they do not go together.
+        An argument is invalid, or two arguments cannot be combined.
 
     Examples
     --------
@@ -72,15 +77,15 @@ class Clip:
     frames: int | None = field(default=None, kw_only=True)
     """Number of images of a clip."""
     stride: int | None = field(default=None, kw_only=True)
-    """Distance from one image to the next."""
+    """Distance from one image of the clip to the next, in images of the list or window."""
     sampling: FrameSampling = field(default="even", kw_only=True)
-    """How the images are chosen."""
+    """How the images are chosen if there are more than ``frames``: evenly, or at random."""
     draws: Frames = field(default="together", kw_only=True)
-    """Whether the images of a clip are changed at random together or alone."""
+    """How random changes apply to the images of a clip: the same to all together, or to each one alone."""
     layout: ClipLayout | None = field(default=None, kw_only=True)
     """Order of the axes."""
     at_most: int | None = field(default=None, kw_only=True)
-    """The largest number of images of a clip, where lists differ in length."""
+    """The largest number of images in a clip, if lists differ in length."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.image, _forebay.Image):
@@ -95,7 +100,7 @@ class Clip:
             named(self.layout, "layout", _forebay.CLIP_LAYOUTS)
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as a dict, for the spec that the compiled library reads."""
         spec = {name: getattr(self, name) for name in ("frames", "stride", "layout", "at_most")}
         given = {name: value for name, value in spec.items() if value is not None}
         return {"image": self.image, "sampling": self.sampling, "draws": self.draws, **given}

@@ -1,4 +1,4 @@
-"""The base of the two ways to encode a column."""
+"""The base class of ``Vocabulary`` and ``Hash``, which encode the values of a column as integers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__: list[str] = []
 
 
 class Encoding:
-    """How the values of a column become integer codes: a value for ``encode=``."""
+    """Base class of the objects for ``encode=``, which turn the values of a column into integer codes."""
 
     __slots__ = ()
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         raise NotImplementedError

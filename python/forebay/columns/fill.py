@@ -1,4 +1,4 @@
-"""Values in place of nulls."""
+"""Checks the values that replace nulls, as a user passes them to ``fill_null=``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def filler(value: Any, argument: str) -> int | float | str | bytes:
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 64:
             raise InvalidError(f"{argument} must be from -2**63 to 2**64 - 1 as an int, got {given(value)}")
-        # An int is exact where a float would not be.
+        # A float would round large ints.
         return int(value)
     return float(value)

@@ -1,4 +1,5 @@
-"""The options of columns: the values that each takes, and their form in a spec."""
+"""Checks the loader's options of columns, such as ``decode=`` and ``pad=``, and converts them for the spec,
+the JSON that the compiled library reads."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ __all__: list[str] = []
 
 
 class ColumnOption(NamedTuple):
-    """A keyword of the loader that takes a value for each column."""
+    """A keyword of the loader, such as ``pad=``, that takes a dict from columns to values."""
 
     example: str
     """An example of a value, as a user writes it."""
@@ -31,12 +32,12 @@ class ColumnOption(NamedTuple):
 
 
 def _or_none(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    """A check that takes None as well."""
+    """Returns a check that accepts None, and passes other values to ``check``."""
     return lambda value, argument: None if value is None else check(value, argument)
 
 
 def _one_of(kinds: tuple[type, ...], wanted: str) -> Callable[[Any, str], Any]:
-    """A check that takes values of these types."""
+    """Returns a check that accepts values of the types ``kinds``, which ``wanted`` names in its error."""
 
     def check(value: Any, argument: str) -> Any:
         if not isinstance(value, kinds):
@@ -46,7 +47,8 @@ def _one_of(kinds: tuple[type, ...], wanted: str) -> Callable[[Any, str], Any]:
     return check
 
 
-#: The options by keyword. Values that the library cannot read have a method ``_spec``.
+#: The options of columns by keyword. A value that the compiled library cannot read itself has a method
+#: ``_spec`` that converts it.
 COLUMN_OPTIONS = {
     "decode": ColumnOption(
         "forebay.Image.resize(224, 224)",
@@ -75,27 +77,28 @@ class TensorDict(TypedDict):
 
 class _GivenDict(TypedDict, total=False):
     cast: dict[str, TensorType]
-    """The types that columns are cast to, if there are any."""
+    """The type that each column is cast to; absent if there are no such columns."""
     views: dict[str, list[dict[str, Any]]]
-    """The columns in ``decode`` of which several views are delivered, if there are any."""
+    """The columns with ``Views`` in ``decode``, each with its views; absent if there are no such columns."""
     clips: dict[str, dict[str, Any]]
-    """The columns in ``decode`` that are delivered as clips, if there are any."""
+    """The columns with a ``Clip`` in ``decode``; absent if there are no such columns."""
     follow: dict[str, dict[str, Any]]
-    """The columns in ``decode`` that belong to images, if there are any."""
+    """The columns with boxes, points or masks of images in ``decode``; absent if there are no such
+    columns."""
     tensors: dict[str, TensorDict]
-    """The tensors in ``decode``, if there are any."""
+    """The columns with a ``Tensor`` in ``decode``; absent if there are no such columns."""
     texts: dict[str, Literal["plain", "json"]]
-    """The text and JSON in ``decode``, if there are any."""
+    """The columns with ``Text`` or ``Json`` in ``decode``; absent if there are no such columns."""
     as_stored: dict[str, Literal[True]]
-    """The columns that are None in ``decode``, if there are any."""
+    """The columns with None in ``decode``, delivered as stored; absent if there are no such columns."""
     encode: dict[str, dict[str, Any]]
-    """The columns that are encoded, if there are any."""
+    """The columns that are encoded as integers; absent if there are no such columns."""
     pad: dict[str, dict[str, Any]]
-    """The columns of lists that are padded, if there are any."""
+    """The columns of lists that are padded to one length; absent if there are no such columns."""
 
 
 class ColumnsDict(_GivenDict):
-    """The options of columns in a spec, as JSON."""
+    """The part of ``Loader.spec`` with the options of columns."""
 
     decode: dict[str, dict[str, Any]]
     fill_null: dict[str, Any]
@@ -110,13 +113,14 @@ def by_column(value: Any, option: str) -> dict[str, Any] | None:
 
 
 def columns_spec(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the library's ``LoaderSpec`` for all options of columns, whose values were checked."""
+    """The options of columns in ``arguments``, which were checked, as fields of the compiled library's
+    spec."""
     given = {option: arguments[option] or {} for option in COLUMN_OPTIONS}
     return {**decoding(given.pop("decode")), **{option: _specs(values) for option, values in given.items()}}
 
 
 def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the spec for ``decode``, whose values belong to several of them."""
+    """The fields of the spec for ``decode``: the class of a value decides which field has its column."""
     kinds = {
         "decode": (_forebay.Image,),
         "views": (Views,),
@@ -134,5 +138,5 @@ def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _specs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values in the form that the library reads."""
+    """The value of each column in the form that the compiled library reads."""
     return {name: value._spec() if hasattr(value, "_spec") else value for name, value in values.items()}

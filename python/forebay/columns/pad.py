@@ -60,17 +60,17 @@ class Pad:
     length: int | None = None
     """The length of a row, or None for that of the batch's longest list."""
     multiple: int | None = field(default=None, kw_only=True)
-    """The number to a multiple of which the length of the longest list is rounded up."""
+    """Rows are as long as the batch's longest list, rounded up to a multiple of this number."""
     value: float = field(default=0, kw_only=True)
-    """The padding."""
+    """The number that lists are padded with."""
     side: PadSide = field(default="right", kw_only=True)
     """The side on which lists are padded."""
     truncate: bool = field(default=False, kw_only=True)
-    """Whether longer lists are cut off."""
+    """Whether lists longer than ``length`` are cut off, instead of being bad rows."""
     keep: KeptEnd = field(default="first", kw_only=True)
-    """Whether the first or the last numbers of a list are kept when it is cut off."""
+    """The end of a list whose numbers are kept when the list is cut off."""
     mask: bool = field(default=False, kw_only=True)
-    """Whether a mask is delivered that distinguishes numbers of the lists from padding."""
+    """Whether a column ``<name>.mask`` is delivered too, which is False for padding."""
 
     def __post_init__(self) -> None:
         if self.length is not None:
@@ -98,7 +98,7 @@ class Pad:
             raise InvalidError(f"keep={self.keep!r} is for lists that are cut off (pass truncate=True too)")
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {
             "length": self.length,
             "multiple": self.multiple,

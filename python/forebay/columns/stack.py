@@ -25,20 +25,20 @@ class Stack:
 
     The columns are delivered as one array of shape ``(rows, columns)``, written by the loader's threads into the
     batch's own memory. They are read even if ``columns=`` does not list them, and are not delivered themselves. A null
-    is a bad row that names its column, unless ``fill_null`` or ``null_mask`` names the stack or the column.
+    makes its row a bad row, unless ``fill_null`` or ``null_mask`` names the stack or the column.
 
     Parameters
     ----------
     columns : iterable of str
         Stored names, or patterns of them, in the order of the matrix. The columns that a pattern matches are in the
-        order of the schema; a column that is also named comes where it is named.
+        order of the schema; a column that is also listed by its own name is at the place of that name.
     dtype : dtype, optional
         The type to cast values to, as ``cast`` does. Default: the type of the columns, which must be the same.
 
     Raises
     ------
     InvalidError
-        ``columns`` is empty or no iterable of names, or ``dtype`` is no type of numbers or booleans.
+        ``columns`` is empty or not an iterable of names, or ``dtype`` is not a type of numbers or booleans.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Stack:
     """
 
     columns: tuple[str, ...]
-    """The names and patterns, in order."""
+    """The names of the columns, or patterns of names, in the order of the matrix."""
     dtype: TensorType | None = field(default=None, kw_only=True)
     """The type that values are cast to, or None for the type of the columns."""
 
@@ -60,7 +60,7 @@ class Stack:
         object.__setattr__(self, "dtype", None if dtype is None else dtype_name(dtype, "dtype"))
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {"columns": list(self.columns), **({} if self.dtype is None else {"dtype": self.dtype})}
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class Stack:
 
 
 def stacks(stack: Any) -> dict[str, Stack]:
-    """Checks ``stack``: the stack of each delivered name."""
+    """Checks the argument ``stack``, a dict from the delivered name of each matrix to its :class:`Stack`."""
     given = mapping(stack, "stack", 'forebay.Stack(["I*"])')
     for name, one in given.items():
         if not isinstance(one, Stack):

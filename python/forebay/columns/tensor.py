@@ -1,4 +1,5 @@
-"""Columns of tensors: bytes, files of numpy, or lists, as arrays of one shape."""
+"""The option for columns of tensors, stored as bytes, files of numpy or lists, and delivered as arrays of one
+shape."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ class Tensor:
 
     The column is delivered as a numpy array of shape ``(rows, *shape)``. It may be stored as binary, as
     ``struct<bytes, path>``, or as lists: one flat list of all numbers for each row, or lists nested as deep as the
-    shape has dimensions. Nothing is cast: the type is that of the column or of the file. A cell of another length,
-    shape or type is a bad row, and so is a null, or one within a list, unless ``fill_null`` gives a number for it;
-    ``null_mask`` says which rows are present.
+    shape has dimensions. Nothing is cast: the type is that of the column or of the file. A cell of another
+    length, shape or type makes its row a bad row. So does a null cell, or a null within a list, unless
+    ``fill_null`` gives a number for it. With ``null_mask`` a second column says which rows are not null.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ class Tensor:
             )
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the library reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         return {"dtype": self.dtype, "shape": self.shape, "format": self.format, "byte_order": self.byte_order}
 
     def __repr__(self) -> str:
@@ -94,7 +95,7 @@ class Tensor:
 
 
 def dtype_name(value: Any, argument: str) -> str:
-    """The name of a supported type of values; an error names the argument."""
+    """The name of the numpy type ``value``, if it is a supported one; the error names ``argument``."""
     try:
         dtype = np.dtype(value)
     except TypeError:

@@ -22,15 +22,17 @@ class Views:
     Each image of each view has random draws of its own. They depend on the seed of the shuffle, the epoch, the row, the
     name of the view and the image's number in it, and not on other views, threads or ranks.
 
-    The decoded part of an image covers all its views, at the scale that the largest view needs. A view that would be
-    decoded at a smaller scale if it were alone then differs by less than one level of 255 on average for photographs.
-    All views are made from the same pixels, so they must agree in ``grayscale``, ``bit_depth``, ``exif_orientation``,
-    ``raw`` and ``max_pixels``. A view cannot be an image of :meth:`Image.fit`.
+    The decoded part of an image covers all its views, at the scale that the largest view needs. A smaller
+    view, which alone would be decoded at a smaller scale, therefore differs slightly: for photographs by less
+    than one level of 255 on average. All views are made from the same pixels, so they must agree in
+    ``grayscale``, ``bit_depth``, ``exif_orientation``, ``raw`` and ``max_pixels``. A view cannot be an image
+    of :meth:`Image.fit`.
 
-    :class:`Boxes`, :class:`Keypoints` and :class:`Mask` can follow a view without a count, by its column:
-    ``of="image.weak"``. ``emit_geometry()`` of a view adds a column ``<column>.<view>.geometry``. A null or damaged
-    image is a bad row, as with an :class:`Image`. A cache keeps ``"pixels"`` or ``"resized"`` if that form is the same
-    for all views, as pixels are for random crops, and otherwise ``"coefficients"``.
+    :class:`Boxes`, :class:`Keypoints` and :class:`Mask` can belong to a view without a count, named by its
+    column: ``of="image.weak"``. ``emit_geometry()`` of a view adds a column ``<column>.<view>.geometry``. A
+    null or damaged image makes its row a bad row, as with an :class:`Image`. A cache keeps ``"pixels"`` or
+    ``"resized"`` if that form is the same for all views, as pixels are for random crops, and otherwise
+    ``"coefficients"``.
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ class Views:
 
     @property
     def views(self) -> Mapping[str, tuple[_forebay.Image, int | None]]:
-        """The image and the count of each view; the count is None for one image without a dimension of its own."""
+        """The image and the count of each view by name; the count is None for a view that was given without
+        one."""
         return MappingProxyType(self._views)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -79,7 +82,7 @@ class Views:
         return _restored, (self._given(),)
 
     def _spec(self) -> list[dict[str, Any]]:
-        """The value in the form that the library reads."""
+        """This object as a list of dicts, for the spec that the compiled library reads."""
         return [{"name": name, "image": image, "count": count} for name, (image, count) in self._views.items()]
 
     def __repr__(self) -> str:
@@ -91,7 +94,7 @@ class Views:
 
 
 def _checked(name: str, view: Any) -> tuple[_forebay.Image, int | None]:
-    """The image and the count of a view."""
+    """Checks a view as the user passed it, and returns its image and its count."""
     if isinstance(view, _forebay.Image):
         return view, None
     if not isinstance(view, (tuple, list)) or len(view) != 2 or not isinstance(view[0], _forebay.Image):
@@ -102,5 +105,5 @@ def _checked(name: str, view: Any) -> tuple[_forebay.Image, int | None]:
 
 
 def _restored(views: dict[str, Any]) -> Views:
-    """A copy that was pickled."""
+    """Makes the object anew when it is unpickled."""
     return Views(**views)

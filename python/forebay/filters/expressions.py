@@ -18,8 +18,8 @@ _COMBINE = "combine conditions with &, | and ~, each in parentheses: (fb.col('x'
 
 
 class _Node:
-    """Base class of both kinds of expression. It refuses the truth value and the iteration that Python asks
-    for in mistaken expressions."""
+    """Base class of conditions and columns. It raises an error if Python asks for its truth value, as ``and``
+    does, or iterates over it, because both are mistakes in a filter."""
 
     __slots__ = ("_node", "_text")
     __hash__ = None  # type: ignore[assignment]
@@ -56,8 +56,8 @@ class Expression(_Node):
     """A condition on rows, for ``filter=``: made by comparing a :func:`col`, or by :func:`row_fraction`.
 
     Conditions combine with ``&`` (and), ``|`` (or) and ``~`` (not), each in parentheses. Null is treated as
-    in SQL: a condition on null is neither true nor false, and neither is its negation. A row is read if the
-    whole filter is true. Only :meth:`ColumnExpression.is_in` is false for null.
+    in SQL: a comparison with null is neither true nor false, and neither is its negation. The exception is
+    :meth:`ColumnExpression.is_in`, which is false for null. A row is read if the whole filter is true.
 
     Examples
     --------
@@ -138,7 +138,8 @@ class ColumnExpression(_Node):
         beside = repr(self)
         found = [value_of(value, beside) for value in values]
         if isinstance(values, (set, frozenset)):
-            # Sets are sorted, because the filter is part of the identity of an order.
+            # Sets are sorted, so that equal filters give equal text, which is compared when a state is
+            # loaded.
             found.sort(key=repr)
         return Expression._of({"compare": [self._node, "in", {"literal": found}]}, f"{_inside(self)}.is_in({found!r})")
 
@@ -159,8 +160,8 @@ class ColumnExpression(_Node):
         return Expression._of({"is_null": self._node}, f"{_inside(self)}.is_null()")
 
     def starts_with(self, prefix: str | bytes) -> Expression:
-        """The condition that a text or binary value begins with a prefix. It is for columns, not for
-        arithmetic on columns.
+        """The condition that a text or binary value begins with a prefix. Arithmetic on columns does not have
+        this condition.
 
         Parameters
         ----------
@@ -278,11 +279,11 @@ def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expres
     fraction : float
         From 0 to 1.
     seed : int
-        Another seed draws other rows.
+        The seed of the hash: another seed draws other rows.
     by : str, optional
         A column of integers, text or binary, whose value is hashed: rows with the same value stay together,
-        such as all photographs of one patient. Default: the place of the row is hashed, which is the path of
-        its file in the data set and its number in that file.
+        such as all photographs of one patient. Default: the path of the row's file in the data set and the
+        row's number in that file are hashed.
 
     Returns
     -------
@@ -310,7 +311,7 @@ def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expres
 
 
 def operand(value: Any, beside: ColumnExpression) -> ColumnExpression:
-    """One side of a comparison or of arithmetic."""
+    """Returns one side of a comparison or of arithmetic as an expression; ``beside`` is the other side."""
     if isinstance(value, ColumnExpression):
         return value
     if isinstance(value, Expression):
@@ -326,7 +327,7 @@ def operand(value: Any, beside: ColumnExpression) -> ColumnExpression:
 def _combined(name: str, sign: str, left: Expression, right: Any) -> Expression:
     if not isinstance(right, Expression):
         raise InvalidError(f"{given(right)} is not a condition ({_COMBINE})")
-    # A long chain of conditions becomes one flat list, so that it is not nested deep.
+    # A long chain such as a & b & c becomes one flat list of conditions instead of deeply nested ones.
     parts = [part for one in (left, right) for part in one._node.get(name, [one._node])]
     texts = [one._text if name in one._node else _inside(one) for one in (left, right)]
     return Expression._of({name: parts}, f" {sign} ".join(texts))

@@ -1,8 +1,8 @@
 """Translates filters that are expressions of pyarrow or Polars into expressions of forebay.
 
-A part of an expression that means exactly the same in forebay is translated; every other part is refused by
-its name. Neither package is imported here: an expression of a package exists only where that package was
-imported.
+A part of an expression that means exactly the same in forebay is translated; for every other part the error
+names it. Neither package is imported here: if the user has an expression of a package, that package was
+imported already.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MATCH, _SKIP, _EMIT_NULL = 0, 1, 2
 
 
 def translated(filter: Any) -> Expression | None:
-    """The expression of pyarrow or Polars as an expression of forebay; ``None`` for anything else."""
+    """Translates an expression of pyarrow or Polars; returns ``None`` for any other object."""
     package = type(filter).__module__.partition(".")[0]
     if package == "pyarrow" and type(filter).__name__ == "Expression":
         return _condition(_Arrow(filter).read(), filter)
@@ -54,7 +54,7 @@ def translated(filter: Any) -> Expression | None:
         try:
             return _condition(_polars(json.loads(_serialized(filter))), filter)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            # A serialized form that this module does not know.
+            # This version of Polars serializes expressions in a form that this module does not know.
             raise InvalidError(
                 f"filter= cannot read this Polars expression: {filter} (write it with fb.col)"
             ) from error
@@ -69,14 +69,15 @@ def _condition(found: _Any, filter: Any) -> Expression:
 
 
 def _as_condition(found: Any) -> Expression | None:
-    """A condition. A column of booleans becomes a condition, as it is one in pyarrow and Polars."""
+    """Returns ``found`` if it is a condition, and ``found == True`` if it is a bare column, which counts as a
+    condition in pyarrow and Polars; otherwise ``None``."""
     if isinstance(found, ColumnExpression) and "column" in found._node:
         found = found == True  # noqa: E712
     return found if isinstance(found, Expression) else None
 
 
 def _is_nan(column: ColumnExpression) -> Expression:
-    """Whether a value is NaN; null for null."""
+    """The condition that a value is NaN; it is null for a null."""
     return ~(column == column)
 
 
@@ -97,14 +98,16 @@ def _applied(method: str, parts: list[Any], package: str) -> Any:
     if isinstance(left, Expression) or isinstance(right, Expression):
         raise _refused(package, "a condition as a value")
     if not isinstance(left, ColumnExpression):
-        # A plain value must become an expression first: its own methods would be called otherwise.
+        # A plain value becomes an expression first; `getattr` would otherwise find a method of the value's
+        # type.
         left = operand(left, right)
     return getattr(left, method)(right)
 
 
 class _Arrow:
-    """Reads an expression of pyarrow. pyarrow serializes it as the key-value pairs of a schema's metadata, in
-    the order in which the expression is written, and its values as columns of one row."""
+    """Reads an expression of pyarrow from its serialized form. That form has the parts of the expression as
+    the key-value pairs of a schema's metadata, in the order of the expression, and the values as columns of
+    one row."""
 
     def __init__(self, expression: Any) -> None:
         pyarrow = sys.modules["pyarrow"]
@@ -137,7 +140,7 @@ class _Arrow:
         try:
             options: dict[str, Any] = self._values[at].as_py()
         except UnicodeDecodeError:
-            # pyarrow treats the bytes of a prefix as text.
+            # pyarrow returns a prefix as text even if it was given as bytes.
             raise InvalidError(f"{arguments[0]!r}: bytes in a filter must be UTF-8") from None
         return options
 
@@ -183,8 +186,8 @@ def _arrow_is_in(column: ColumnExpression, options: dict[str, Any]) -> Expressio
 
 
 def _is_in_or_null(column: ColumnExpression, values: list[Any]) -> Expression:
-    """The condition ``is_in``, but null for a null: a negated ``not in`` is null for a null, while ``in`` is
-    false."""
+    """Makes an ``is_in`` condition that is null for a null. It is a negated ``not in``, because forebay's
+    ``in`` is false for a null."""
     is_in = column.is_in(values)
     name, _, listed = is_in._node["compare"]
     return Expression._of({"not": {"compare": [name, "not in", listed]}}, is_in._text)
@@ -207,8 +210,8 @@ class _CSchema(ctypes.Structure):
 
 
 def _pairs(schema: Any) -> list[tuple[str, str]]:
-    """The key-value pairs of a schema's metadata in their order. They are read in C, because pyarrow's dict
-    has each key only once."""
+    """The key-value pairs of a schema's metadata in their order. They are read from Arrow's C structure,
+    because the dict that pyarrow returns has each key only once."""
     exported = _CSchema()
     schema._export_to_c(ctypes.addressof(exported))
     try:
@@ -234,7 +237,8 @@ def _pairs(schema: Any) -> list[tuple[str, str]]:
 
 def _serialized(expression: Any) -> str:
     with warnings.catch_warnings():
-        # Polars warns that its form may change; it is read strictly here.
+        # Polars warns that the form of serialized expressions may change. The warning is not shown, because
+        # an unknown form is an error here.
         warnings.simplefilter("ignore")
         try:
             found: str = expression.meta.serialize(format="json")
@@ -297,7 +301,8 @@ def _polars_literal(node: dict[str, Any]) -> Any:
             expression = polars.Expr.deserialize(io.StringIO(json.dumps(node)), format="json")
             found = polars.select(expression).to_series()
         except Exception:
-            # JSON has no NaN and no infinity.
+            # Polars serializes NaN and infinity, which JSON does not have, in a form that it cannot read
+            # back.
             raise _refused("Polars", "this literal, such as NaN and infinity") from None
     body = node["Literal"]
     if isinstance(body, dict) and "Series" in body:

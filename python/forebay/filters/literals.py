@@ -1,4 +1,4 @@
-"""Values that conditions and lists of denied values compare with."""
+"""Converts the values that filters and ``deny=`` compare with, such as numbers, texts and times."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SMALLEST, LARGEST = -(1 << 63), (1 << 64) - 1
 
 
 def value_of(value: Any, beside: str) -> bool | int | float | str:
-    """A value to compare with, in the form that the compiled half reads. ``beside`` names the column for
-    messages."""
+    """Converts a value of a filter to the form that the compiled library reads; ``beside`` names its column
+    in errors."""
     if (type(value) is int and SMALLEST <= value <= LARGEST) or (type(value) is str and value.isascii()):
-        # The common case in long lists.
+        # Most values of long lists are returned here, without the slower checks below.
         return value
     if _is_masked(value):
         raise InvalidError(f"{beside}: a value in a filter is masked (leave it out, as with .compressed())")
     if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a scalar of numpy or torch
-        # item() of a numpy time loses the unit.
+        # item() of a numpy time in nanoseconds is an int without its unit, so times become text.
         value = str(value) if getattr(value.dtype, "kind", None) == "M" else value.item()
     elif hasattr(value, "as_py"):  # a scalar of pyarrow
         value = value.as_py()
@@ -58,6 +58,6 @@ def _is_masked(value: Any) -> bool:
 
 
 def is_list(values: Any) -> bool:
-    """Whether an object can be a list of values: it is iterable, and neither a text nor an array without
-    dimensions."""
+    """Whether an object can be a list of values: it is iterable, and is not a ``str``, ``bytes`` or an array
+    without dimensions."""
     return not isinstance(values, (str, bytes)) and hasattr(values, "__iter__") and getattr(values, "shape", None) != ()

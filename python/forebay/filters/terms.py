@@ -21,8 +21,8 @@ _FORM = (
 
 
 def settled(filter: Any) -> Any:
-    """A filter that can be read several times: iterators become lists, and expressions of other packages
-    become expressions of forebay."""
+    """Makes a filter that can be read several times: iterators become lists, and expressions of other
+    packages become expressions of forebay."""
     translated = foreign.translated(filter)
     if translated is not None:
         return translated
@@ -34,7 +34,7 @@ def settled(filter: Any) -> Any:
 
 
 def to_json(filter: Any) -> str | None:
-    """The filter as JSON for the compiled half; ``None`` without a filter."""
+    """The filter as JSON for the compiled library; ``None`` without a filter."""
     try:
         return _to_json(filter)
     except RecursionError:
@@ -80,7 +80,7 @@ def _term(term: Any) -> dict[str, Any]:
         if not is_list(value):
             raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values (pass [{value!r}])")
         values = [value_of(item, f"column {column!r}") for item in value]
-        # Sets are sorted, because the filter is part of the identity of an order.
+        # Sets are sorted, so that equal filters give equal text, which is compared when a state is loaded.
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values
     else:
         value = value_of(value, f"column {column!r}")

@@ -94,8 +94,8 @@ _LOOKED_AT = 2
 
 
 class _Drawn(NamedTuple):
-    """A batch that Keras drew, the loader's position after it, and the number of states that were loaded
-    before."""
+    """A batch that Keras drew, the loader's position after this batch, and the loader's ``_generation`` then:
+    a number that increases when a state is loaded."""
 
     batch: Any
     position: StateDict | None
@@ -109,9 +109,9 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     Keras asks for batches by number, in its own order, and before it trains it may draw some only to inspect
     them. The numbers are ignored, and batches that were only inspected are delivered again.
 
-    Each call of ``fit``, ``evaluate`` or ``predict`` reads through an adapter of its own. After a call was
-    interrupted, threads of TensorFlow still draw through its adapter: they get the last batch, which nobody
-    uses.
+    In each call of ``fit``, ``evaluate`` or ``predict``, Keras draws the batches through a new adapter, its
+    wrapper of a data set. If a call is interrupted, threads of TensorFlow may still draw through the old
+    adapter. They only get the last batch again, so that no new batch is lost.
     """
 
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
@@ -120,27 +120,27 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         check_shard(loader, "keras", _process())
         self._columns = (x, y, sample_weight)
         self._converted: adapters.Batches[Any] = adapters.Batches(loader, self._convert)
-        # The epoch under way, and its batches.
+        # The loader's epoch that is being read, and the iterator over its converted batches.
         self._epoch: Epoch | None = None
         self._stream: Iterator[Any] = iter(())
-        # The first batches since Keras last began or ended an epoch; `_count` is the number of all batches
-        # since then.
+        # The first `_LOOKED_AT` batches that Keras drew since it last began or ended an epoch. `_count`
+        # counts all batches since then.
         self._given: list[_Drawn] = []
-        # For each batch in `_given`, the callback that noted its position, or None.
+        # For each batch in `_given`, the `Watch` of a `Resume` callback that got its position, or None.
         self._heard: list[Watch | None] = []
         self._count = 0
         # Batches that Keras only inspected, to be delivered again.
         self._again: list[_Drawn] = []
-        # Number of batches in the epoch that Keras is in, if this epoch is the rest of an interrupted one.
+        # The number of batches in Keras' current epoch if it finishes an interrupted epoch, otherwise None.
         self._rest: int | None = None
-        # `_fresh`: Keras began no epoch since `fit` or `evaluate` was called. `_within`: Keras is in an
-        # epoch. `_building`: this epoch is only for building the model.
+        # `_fresh`: `fit`, `evaluate` or `predict` was called, and Keras has begun no epoch yet. `_within`:
+        # Keras is in an epoch. `_building`: this epoch is only for building the model.
         self._fresh = self._within = self._building = False
-        # Keras begins a new epoch: the rest of the present one is dropped.
+        # True if the next batch has to come from a new epoch of the loader, which drops the rest of this one.
         self._anew = False
-        # Keras and the threads of its backend draw batches one at a time.
+        # This lock makes Keras and the threads of its backend draw batches one at a time.
         self._turn = threading.RLock()
-        # The adapter of the present call, and the batch that was drawn last.
+        # Keras' adapter in the current `fit`, `evaluate` or `predict`, and the batch that was drawn last.
         self._adapter: weakref.ref[Any] | None = None
         self._last: Any = None
 
@@ -162,11 +162,11 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     @property
     def workers(self) -> int:
-        """Always 1. Keras reads this property at the beginning of each ``fit``, ``evaluate`` or ``predict``,
-        which is noted."""
+        """Always 1. Keras reads this property when ``fit``, ``evaluate`` or ``predict`` begins, so reading it
+        also resets what this object knows about the previous call."""
         with self._turn:
             self._present(self._asking())
-            # A call that was interrupted did not end its epoch.
+            # An interrupted call has not ended its epoch, so the next batch begins a new one.
             self._fresh = self._anew = True
             self._within = self._building = False
             self._forget()
@@ -181,8 +181,9 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             return self._last
 
     def _asking(self) -> Any:
-        """The adapter of Keras that asks for a batch. It is found two frames up: it calls the method that
-        calls this one."""
+        """Keras' adapter that asks for a batch: the ``self`` of the function two frames up, because the
+        adapter calls the method that calls this one. ``None`` if the caller is not an adapter of this data
+        set."""
         asks = sys._getframe(2).f_locals.get("self")
         return asks if getattr(asks, "py_dataset", None) is self else None
 
@@ -191,7 +192,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def _draw(self) -> Any:
         if self._again and self._again[0].generation != self.loader._generation:
-            # A state was loaded after these batches were drawn.
+            # A state was loaded since these batches were drawn, so they belong to the old position.
             self._again = []
         watch = WATCHES.get(self.loader)
         if self._again:
@@ -210,21 +211,23 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         return drawn.batch
 
     def on_epoch_begin(self) -> None:
-        """Keras begins to draw an epoch. Batches that it drew outside of an epoch were only inspected."""
+        """Keras calls this before it draws the batches of an epoch. It only inspected the batches that it
+        drew outside of an epoch, so they are delivered again."""
         asks = self._asking()
         with self._turn:
             self._present(asks)
             if not self._within:
                 self._give_again()
-            # Before its first epoch of training, Keras resets the stream, which ends an epoch. An epoch that
-            # begins without a reset is for building the model.
+            # Before its first epoch of training, Keras calls `on_epoch_end` to reset the data. An epoch that
+            # begins without this call is only for building the model.
             self._building, self._fresh, self._within = self._fresh, False, True
             watch = WATCHES.get(self.loader)
             if watch is not None:
                 self._rest = watch.rests.popleft() if watch.rests else None
 
     def on_epoch_end(self) -> None:
-        """Keras has drawn the batches of its epoch. Outside of an epoch, Keras resets the stream."""
+        """Keras calls this when it has drawn the batches of an epoch, and also between epochs to reset the
+        data."""
         with self._turn:
             self._end()
 
@@ -235,7 +238,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         elif self._within:
             self._forget()
         elif not self._fresh:
-            # Keras also resets the stream before each validation of a `fit`.
+            # This call is a reset, as before each validation in `fit`: the next batch begins a new epoch.
             self._anew, self._again = True, []
             self._forget()
         self._building = self._fresh = self._within = False
@@ -245,7 +248,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._again = self._given + self._again
             watch = WATCHES.get(self.loader)
             if watch is not None:
-                # TensorFlow inspects the types before the callback begins.
+                # Batches that TensorFlow drew before the callback began have no position in `watch.drawn`.
                 for _ in range(sum(heard is watch for heard in self._heard)):
                     watch.drawn.pop()
         self._forget()
@@ -254,10 +257,10 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._given, self._heard, self._count = [], [], 0
 
     def _next(self) -> Any:
-        """The next batch of the stream, which continues from one epoch to the next."""
+        """The next batch; after the last batch of an epoch, the first batch of the loader's next epoch."""
         epoch, batch = self._epoch, None
         goes_on, self._anew = not self._anew, False
-        # A complete epoch is not continued if the user began another one since.
+        # A complete epoch is not asked for a batch: it would raise an error if the user began another epoch.
         if epoch is not None and goes_on and not epoch.outdated and not epoch._complete:
             batch = next(self._stream, None)
         if batch is None:
@@ -287,8 +290,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
 
 def _process() -> Shard:
-    """The shard of this process. Keras divides each batch among processes only with JAX, which knows their
-    number."""
+    """The shard that Keras expects from the loader of this process: its own part of the rows with JAX and
+    ``DataParallel``, otherwise all rows."""
     if keras.backend.backend() != "jax" or not isinstance(
         keras.distribution.distribution(), keras.distribution.DataParallel
     ):

@@ -2,11 +2,11 @@
 
 A backup consists of these files in its folder::
 
-    resume.json             the names of the weights, the epoch, the batches that it has trained, and the position
-    step-1200.weights.h5    weights of the model and variables of its optimizer
+    resume.json             name of the weights file, epoch, number of trained batches in it, and position
+    step-3-1200.weights.h5  weights of the model and variables of its optimizer, after 1200 batches of epoch 3
 
-The weights are written to a new file, and ``resume.json`` is replaced at the end, so that a run which is
-killed at any time leaves a complete backup.
+The weights are written to a new file, and ``resume.json`` is replaced afterwards. A run that is killed at any
+time therefore leaves a complete backup.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Resume"]
 
-#: The file whose replacement makes a backup valid.
+#: The file that names the weights of the valid backup; it is replaced after the new weights are written.
 BACKUP = "resume.json"
 
 
 class Watch:
-    """State that the batches of a loader share with the callback of a ``fit``."""
+    """State that :class:`Resume`, the callback of one ``fit``, shares with the batches of its loader."""
 
     def __init__(self) -> None:
-        #: The positions after the batches that Keras drew but has not trained yet.
+        #: For each batch that Keras drew but has not trained with yet, the loader's position after it.
         self.drawn: deque[StateDict] = deque()
-        #: Numbers of batches in the coming passes of Keras over the loader, as far as each is only the rest
-        #: of a pass.
+        #: The numbers of batches in the next runs of Keras over the data, as long as these runs only finish
+        #: an epoch or a pass over the loader that was interrupted.
         self.rests: deque[int] = deque()
 
 
@@ -103,11 +103,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._writes = shard is None or shard.rank == 0
         self._watch = Watch()
         self._position: StateDict | None = None
-        # Numbers of trained batches: of the epoch under way, `_before` before fit began and `_done` by this
-        # fit; `_since` since the last backup.
+        # Numbers of trained batches: `_before` and `_done` count batches of the current epoch, before this
+        # `fit` began and by this `fit`; `_since` counts all batches since the last backup.
         self._before = self._done = self._since = 0
-        # Number of trained batches in the present pass of Keras over the loader. With steps_per_epoch, a pass
-        # is not an epoch.
+        # Number of trained batches in the current pass over all batches of the loader. With steps_per_epoch,
+        # an epoch of Keras is shorter or longer than such a pass.
         self._passed = 0
         self._epoch = 0
         self._filter: Any = None
@@ -132,7 +132,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         if not model.built:
             raise InvalidError("the model has to be built before fit, to restore its weights (call model.build(...))")
         if model.optimizer is not None and not model.optimizer.built:
-            # Only a built optimizer has variables.
+            # An optimizer must be built before the variables of the backup can be loaded into it.
             model.optimizer.build(model.trainable_variables)
         model.load_weights(self._folder / saved["weights"])
         self._loader.load_state_dict(saved["position"])
@@ -149,22 +149,22 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
                 "number of processes times batch_size, or use global_batch_size)"
             )
         self._watch.rests.extend(self._left(steps))
-        # Keras warns when an epoch has fewer batches than it announced.
+        # Keras would warn that the resumed epoch has fewer batches than a whole one.
         warnings.filterwarnings("ignore", message="Your input ran out of data", category=UserWarning)
         self._filter = warnings.filters[0]
 
     def _left(self, steps: int) -> list[int]:
-        """The numbers of batches in the rest of an interrupted epoch, and in the rest of its pass after that
-        epoch; numbers of 0 are left out."""
+        """The number of batches left in the interrupted epoch, and the number left after that in the same
+        pass over the loader. A number of 0 is left out."""
         batches = len(self._loader)
         left = batches - self._passed
         epoch = min(steps - self._before, left) if self._before else 0
-        # If each pass ends with an epoch, the pass needs no separate rest.
+        # If a pass over the loader consists of whole epochs, the second number is not needed.
         rest = left - epoch if batches % steps else 0
         return [count for count in (epoch, rest) if count]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Notes the number of the epoch.
+        """Stores the number of the epoch.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         self._epoch, self._done = epoch, 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Notes the position, and saves a backup if one is due.
+        """Stores the loader's position after this batch, and saves a backup if one is due.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
             ) from None
         steps = self.params.get("steps")
         epoch, done = self._epoch, self._before + self._done
-        # Keras ends an epoch at the end of a pass.
+        # Keras ends an epoch after `steps` batches, and also at the end of a pass over the loader.
         if done and (self._passed == 0 or (steps is not None and done >= steps)):
             epoch, done = epoch + 1, 0
         name = f"step-{epoch}-{done}.weights.h5"
@@ -255,7 +255,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
                 file.unlink(missing_ok=True)
 
     def _hear_again(self) -> None:
-        """Lets Keras warn about missing batches again, after the shortened epoch."""
+        """Removes the filter that hides Keras' warning about missing batches, once the resumed epoch is
+        over."""
         if self._filter is not None and self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         self._filter = None

@@ -1,1 +1,2 @@
-"""Options of a loader: frozen values that compare, hash and pickle, and exist only if they are valid."""
+"""Options of a loader: frozen dataclasses that compare, hash and pickle, and check their values when
+created."""

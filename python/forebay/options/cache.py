@@ -1,4 +1,4 @@
-"""The cache of rows on a local disk."""
+""":class:`DiskCache`, the option of a loader that keeps decoded rows on a local disk."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class DiskCache:
             JPEGs of the largest size that is needed, for stored images that are much larger.
         ``"auto"``
             ``"rows"`` at first, and another form if the loop waits for decoding and the disk has the space
-            and the speed for it. ``state_dict()`` records the form. Rows of local files that are not slower
-            without the cache are not kept; ``stats()`` and ``plan()`` say why.
+            and the speed for it. ``state_dict()`` records the form. If the files are local and the cache
+            would not make reading faster, no rows are kept; ``stats()`` and ``plan()`` say why.
 
     Raises
     ------

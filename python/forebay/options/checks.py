@@ -1,4 +1,5 @@
-"""Checks of single arguments: each returns the value, or raises the error that names the argument."""
+"""Functions that check the value of one argument, and raise an error that names the argument if it is
+invalid."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
 
 
 def named(value: Any, name: str, names: tuple[str, ...]) -> None:
-    """Refuses a value that is not one of the names that an argument may have."""
+    """Refuses a value of the argument ``name`` that is not one of the texts in ``names``."""
     if not isinstance(value, str) or value not in names:
         *others, last = map(repr, names)
         raise InvalidError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
@@ -48,7 +49,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def names(columns: Any, argument: str = "columns") -> list[str]:
-    """A list of names of columns, or an error that names the argument."""
+    """Returns column names as a list, or raises an error that names the argument."""
     if isinstance(columns, str):
         raise InvalidError(f"{argument} must be a list of names, got one string (pass [{columns!r}])")
     if isinstance(columns, (set, frozenset)):
@@ -64,21 +65,21 @@ def names(columns: Any, argument: str = "columns") -> list[str]:
 
 
 def costs(columns: Any) -> list[str] | None:
-    """The columns of ``balance``, which may be one name."""
+    """Returns the columns of ``balance=`` as a list, because a user may also pass a single name."""
     if columns is None:
         return None
     return [columns] if isinstance(columns, str) else names(columns, "balance")
 
 
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
-    """A dict whose keys are names, or an error that names the argument."""
+    """``value`` as a dict with text as keys, or an error that names the argument."""
     try:
         found = dict(value)
     except (TypeError, ValueError):
         found = {0: 0}
     for key in found:
         if not isinstance(key, str):
-            # The value is not repeated: options of a store may be secrets.
+            # The message does not show the value, because storage options may be secrets.
             raise InvalidError(
                 f'{name} must be a dict with str as keys, got {kind_of(value)} (pass {{"...": {example}}})'
             )
@@ -89,7 +90,8 @@ def check_number(value: Any, name: str = "value") -> None:
     """Refuses a ``value`` that is not a number, or that a float64 cannot hold exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidError(f"{name} must be a number, got {value!r}")
-    # An integer of numpy would be compared as a float, and would be equal to its rounded value.
+    # An int of numpy becomes one of Python, because numpy would round it to a float before it compares the
+    # two.
     exact = int(value) if isinstance(value, Integral) else value
     try:
         is_held = exact != exact or float(exact) == exact
@@ -100,7 +102,7 @@ def check_number(value: Any, name: str = "value") -> None:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, as a word in a message."""
+    """The name of a value's type, for a message."""
     return "None" if value is None else type(value).__qualname__
 
 

@@ -1,4 +1,4 @@
-"""Tables of pyiceberg, opened by the file of their metadata."""
+"""Finds the metadata file and the storage options of a pyiceberg table that a user passes as ``urls``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__: list[str] = []
 
 
 def located(urls: Any, storage_options: Any) -> tuple[Any, dict[str, Any] | None]:
-    """A location with the options of its store: those of a table of pyiceberg, or what was given."""
+    """Returns the location to open and its storage options. For a pyiceberg table these are its metadata file
+    and its own options, with those of the user added; other locations are returned as they are."""
     location, io = getattr(urls, "metadata_location", None), getattr(urls, "io", None)
     settings = getattr(io, "properties", None)
     given = options(storage_options)

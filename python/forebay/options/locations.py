@@ -15,7 +15,7 @@ __all__: list[str] = []
 #: Attributes that only tables in memory have: tables of pandas, Polars, pyarrow, Dask, DuckDB and datasets.
 _OF_TABLES = ("columns", "column_names", "__dataframe__")
 
-#: Matches the beginning of a URL, also of one that lost a slash when it became a path.
+#: Matches the beginning of a URL, also ``s3:/``, which ``pathlib.Path`` makes of ``s3://``.
 _URL = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 _WANTED = "pass a path, URL or glob, or a list of them"
@@ -27,22 +27,22 @@ _OURS = {
     "forebay.Batch": "it is in memory already; pass the location that it was read from",
 }
 
-# Values are never repeated in the messages below: a location may hold a password.
+# The messages below never show a location, because it may contain a password.
 
 
 def locations(urls: Any) -> list[str]:
-    """The locations as text.
+    """Returns the locations of ``urls=`` as a list of texts.
 
     Raises
     ------
     InvalidError
-        ``urls`` is something else, such as a table in memory or an open file.
+        ``urls`` is neither a location nor a list of locations, but a table in memory or an open file, say.
     UnsupportedError
         ``urls`` is a dict of weights.
     """
     if isinstance(urls, (str, os.PathLike)):
         return [_text(urls, "urls")]
-    # A class that was made by calling type() may have no module.
+    # A class that was created by calling type() may have no `__module__`.
     kind = f"{getattr(type(urls), '__module__', 'builtins')}.{type(urls).__qualname__}".removeprefix("builtins.")
     if kind in _OURS:
         raise InvalidError(f"urls must be locations of Parquet files, got a {kind} ({_OURS[kind]})")
@@ -68,8 +68,8 @@ def locations(urls: Any) -> list[str]:
 
 
 def local(path: Any, name: str) -> str:
-    """An absolute path on this machine, for a file or folder to write. The compiled half expands a leading
-    ``~``."""
+    """Returns the path of a local file or folder as an absolute path. A leading ``~`` is left as it is,
+    because the compiled library expands it."""
     text = _text(path, name, "pass a path on this machine")
     if not text.strip():
         raise InvalidError(f"{name} is empty (pass a path on this machine)")
@@ -90,7 +90,8 @@ def shown(url: Any) -> Any:
 
 
 def _is_table(urls: Any) -> bool:
-    """Whether an object is a table in memory. A class of tables is not a table itself."""
+    """Whether an object is a table in memory. A class, such as ``pandas.DataFrame``, is not a table
+    itself."""
     return not isinstance(urls, type) and any(hasattr(urls, name) for name in _OF_TABLES)
 
 

@@ -64,8 +64,7 @@ _OF_OTHERS = {
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
-    """Wraps the constructor of a loader, so that an unknown option raises an error with the option to use
-    instead."""
+    """Wraps the constructor of a loader, so that the error for an unknown option says what to use instead."""
     known = function.__kwdefaults__ or {}
     of_place = set(inspect.signature(function).parameters)
 
@@ -82,7 +81,8 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _next_move(name: str, known: Iterable[str]) -> str | None:
-    """The advice on an unknown option; ``None`` if the option resembles none that is known."""
+    """The advice for an unknown option: its counterpart here, or a known option with a similar name; ``None``
+    if there is neither."""
     if name in _OF_OTHERS:
         return _OF_OTHERS[name]
     near = difflib.get_close_matches(name, known, n=1)

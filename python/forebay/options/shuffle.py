@@ -1,4 +1,4 @@
-"""The order of rows."""
+""":class:`Shuffle`, the option of a loader that says how rows are shuffled."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Shuffle:
     Raises
     ------
     InvalidError
-        A number is out of range, or ``window_rows``, ``piece_rows`` or ``seed`` is given to an order that
-        does not have it.
+        A number is out of range; ``window_rows`` or ``piece_rows`` is given for another kind of ``mixing``
+        than ``"window"``; or ``seed`` is given for the stored order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reads sizes as people write them."""
+"""Parses sizes in bytes, such as ``"12GB"``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ACCEPTED = "write '12GB' or '12g' for powers of 1000, '4GiB' or '4Gi' for power
 
 
 def parse_bytes(size: Any, name: str) -> int:
-    """The bytes of ``"12GB"``, ``"12g"``, ``"4GiB"``, ``"4Gi"`` or a plain number, by the rules of the
-    command line program.
+    """Converts ``"12GB"``, ``"12g"``, ``"4GiB"``, ``"4Gi"`` or a plain number to bytes. The command line
+    program accepts the same forms.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Arguments on stored files besides their location: options of the store, types of the keys of folders, and
-versions of tables."""
+"""Checks the arguments that say how the files at a location are opened: storage options, the types of the
+keys in folder names such as ``day=3``, and versions of tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ __all__: list[str] = []
 
 
 def options(storage_options: Any) -> dict[str, Any] | None:
-    """The options of a store with their values unchanged."""
+    """Checks that ``storage_options=`` has texts as keys, and returns it as a dict with its values
+    unchanged."""
     return None if storage_options is None else mapping(storage_options, "storage_options", "...")
 
 
 def store_options(storage_options: dict[str, Any] | None) -> dict[str, str]:
-    """The options of a store with their values as text."""
+    """The storage options with all values as text, which the compiled library requires."""
     return {str(name): str(value) for name, value in (storage_options or {}).items()}
 
 
 def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """The types of the keys of folders, by the names that numpy and pyarrow use."""
+    """Returns ``partition_types=``, the types of the keys in folder names such as ``day=3``, as names of
+    types."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
@@ -33,7 +35,8 @@ def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def table_version(version: Any, timestamp: Any) -> tuple[str | None, str | None]:
-    """Which version of a table is opened, as text: its number or name, or a time."""
+    """Checks ``version=`` and ``timestamp=``, which select the version of a table, and returns both as
+    text."""
     if version is not None and timestamp is not None:
         raise InvalidError("version and timestamp were both given (pass one of them)")
     if timestamp is not None and not isinstance(timestamp, (str, date)):

@@ -1,4 +1,4 @@
-"""The threads or processes in which a user's functions run."""
+""":class:`Workers`, the option of a loader for the threads or processes that run a user's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of options as they are written in Python."""
+"""Makes the ``repr`` of an option: the Python call that creates it."""
 
 from __future__ import annotations
 

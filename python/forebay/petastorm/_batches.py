@@ -1,5 +1,5 @@
-"""Batches of ``make_batch_reader``: columns as pandas would make them, and the results of the user's
-function."""
+"""Makes the batches of ``make_batch_reader``: turns columns into the arrays that pandas would make, and
+applies the user's function to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__: list[str] = []
 #: The column that holds the result when the user's function has changed the number of rows.
 MADE = "made"
 
-#: The types of floats, by their names in Arrow.
+#: The names of Arrow's float types.
 _FLOATS = ("halffloat", "float", "double")
 
 
@@ -38,10 +38,10 @@ class Made:
 
 @dataclass(frozen=True)
 class BatchMaker:
-    """Makes arrays from the columns of a batch."""
+    """Turns a batch of the loader into the arrays that ``make_batch_reader`` delivers."""
 
     kinds: dict[str, str]
-    """The stored types of the columns, by their names in Arrow."""
+    """For each column, the Arrow name of its stored type."""
     schema: Unischema
     """The fields that are delivered."""
     spec: TransformSpec | None
@@ -56,11 +56,11 @@ class BatchMaker:
         rows = len(next(iter(made.values()))) if made else 0
         if rows == len(batch[ROW_ID]):
             return {ROW_ID: batch[ROW_ID], **made}
-        # The result is one value for the whole batch, because the function has removed or added rows.
+        # The function has removed or added rows, so its result is passed on as one value for the whole batch.
         return {ROW_ID: batch[ROW_ID], MADE: Made(made)}
 
     def arrays(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the columns as arrays, without the user's function."""
+        """Returns the columns as arrays, without applying the user's function."""
         return {name: self._array(name, batch) for name in self.kinds}
 
     def frame(self, batch: Mapping[str, Any]) -> Any:
@@ -112,13 +112,13 @@ def reading_of(stored: Stored, schema: Unischema) -> Reading:
 
 
 def kinds_of(stored: Stored, schema: Unischema) -> dict[str, str]:
-    """Returns the stored types of the columns of a schema, by their names in Arrow."""
+    """Returns for each column of a schema the Arrow name of its stored type."""
     return {name: str(stored.types[name]) for name in schema.fields if name in stored.types}
 
 
 def with_nulls(column: Any, absent: Any, kind: str) -> Any:
-    """Returns the array that pandas makes from a column: nulls become NaN, NaT or None, and dates and times
-    of day are objects."""
+    """Returns the array that pandas would make from a column of the type ``kind``. Values that ``absent``
+    marks as null become NaN, NaT or None, and dates and times of day become Python objects."""
     if isinstance(column, Ragged) or column.dtype == object:
         return column
     letter = column.dtype.kind
@@ -174,7 +174,7 @@ def _check_shape(name: str, value: Any, shape: Any) -> None:
 
 
 def _matrix(name: str, column: Any, shape: Any) -> Any:
-    """Returns lists of one length as the rows of an array."""
+    """Returns lists as the rows of an array, or raises an error if they differ in length."""
     if isinstance(column, Ragged):
         lengths = set(column.lengths.tolist())
         if len(lengths) == 1:

@@ -1,4 +1,4 @@
-"""Turns the values of rows into the cells that are stored, and checks that each fits the type of its field."""
+"""Encodes the values of rows for Parquet, and checks that each value fits the type of its field."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _FLOATS = ("FloatType", "DoubleType")
 
 
 class Cells:
-    """Makes cells from rows."""
+    """Encodes the rows of a schema as cells: one value for each Parquet column."""
 
     def __init__(self, schema: Unischema) -> None:
         self._schema = schema
         self._kinds = {name: stored_type(field).name for name, field in schema.fields.items()}
 
     def of(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """Returns the cells of the row with this number, counted among all rows.
+        """Returns the cells of a row. ``number`` is its number among all rows, for errors.
 
         Raises
         ------
@@ -54,11 +54,11 @@ def unfit(number: int, name: str, why: object) -> InvalidError:
 
 
 def fault(cell: Any, column: Any) -> str | None:
-    """Returns why a cell does not fit a column of pyarrow; None if it fits."""
+    """Returns the reason why a cell cannot be stored in a column of pyarrow; None if it can."""
     try:
         pyarrow().array([cell], column.type)
     except Exception as error:
-        # The type alone does not say how many digits a decimal may have.
+        # The error says more than the type, for example that a decimal has too many digits.
         return f"{cell!r} is not stored as {column.type}: {error}"
     return None
 

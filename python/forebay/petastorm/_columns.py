@@ -1,4 +1,5 @@
-"""Decides for each field what the loader decodes, and what is decoded value by value."""
+"""Decides for each field of a Petastorm schema whether the loader decodes its values, or Python code does so
+one by one."""
 
 from __future__ import annotations
 
@@ -38,20 +39,21 @@ class Reading:
 
 @dataclass(frozen=True)
 class Values:
-    """Makes the values of a field, row by row."""
+    """Makes the values of a field that a reader delivers, from the field's column in a batch of the
+    loader."""
 
     field: UnischemaField
     make: Callable[[UnischemaField, Any], Iterable[Any]]
 
     def of(self, batch: Mapping[str, Any]) -> list[Any]:
-        """Returns the values of a batch; None for a null."""
+        """Returns the field's values in a batch; a null is None, or NaN in a field of floats."""
         column, mask = batch[self.field.name], batch.get(f"{self.field.name}.mask")
         geometry = batch.get(f"{self.field.name}.geometry")
         if geometry is not None:
             column = _of_their_size(self.field, column, geometry, mask)
         made = list(self.make(self.field, column))
         if mask is not None and not mask.all():
-            # Nulls among floats are NaN, as in pandas.
+            # As in pandas, a null is NaN in a field of floats, and None in other fields.
             absent = self.field.numpy_dtype(np.nan) if self.make is _scalars and column.dtype.kind == "f" else None
             for at in np.flatnonzero(~mask):
                 made[at] = absent
@@ -59,7 +61,8 @@ class Values:
 
 
 def readings(stored: Stored, schema: Unischema) -> tuple[Reading, list[Values]]:
-    """Returns how the loader reads the fields of a schema, and how values are made from what it read."""
+    """Returns the loader's arguments for reading the fields of a schema, and for each field the object that
+    makes its values from a batch."""
     reading, values = Reading(), []
     for one in schema.fields.values():
         if one.name not in stored.types:
@@ -73,7 +76,8 @@ def readings(stored: Stored, schema: Unischema) -> tuple[Reading, list[Values]]:
 
 
 def _maker(one: UnischemaField, kind: Any, reading: Reading) -> Callable[[UnischemaField, Any], Iterable[Any]]:
-    """Returns the function that makes values of a column once the loader has read it."""
+    """Adds to ``reading`` how the loader reads a field, and returns the function that makes the field's
+    values from the column that was read."""
     if type(one.codec) in (NdarrayCodec, CompressedNdarrayCodec):
         if not _is_tensor(one):
             return _by_codec
@@ -99,23 +103,23 @@ def _maker(one: UnischemaField, kind: Any, reading: Reading) -> Callable[[Unisch
 
 
 def _is_tensor(one: UnischemaField) -> bool:
-    """Whether the loader itself decodes the arrays of this field: it does for arrays of numbers with one
-    shape."""
+    """Whether the loader itself can decode the arrays of this field: they must hold numbers, and the schema
+    must give every side of their shape."""
     sides = bool(one.shape) and all(isinstance(side, (int, np.integer)) and side > 0 for side in one.shape)
     return sides and type_name(one.numpy_dtype) in TENSOR_TYPES
 
 
 def _is_image(one: UnischemaField) -> bool:
-    """Whether the loader itself decodes the images of this field: it does for images of one shape with one or
-    three channels."""
+    """Whether the loader itself can decode the images of this field: the schema must give their height and
+    width, and they must be grey or have three channels."""
     if type_name(one.numpy_dtype) not in ("uint8", "uint16") or not one.shape or not all(one.shape):
         return False
     return len(one.shape) == 2 or (len(one.shape) == 3 and one.shape[2] == 3)
 
 
 def _of_their_size(one: UnischemaField, column: Any, geometry: Any, mask: Any) -> Any:
-    """Returns images, after checking that each is stored in the shape of its field, so that none is
-    stretched."""
+    """Returns images after checking that each is stored in the size that the schema gives. The loader would
+    have stretched an image of another size."""
     stored = geometry[mask, 6:8] if mask is not None else geometry[:, 6:8]
     others = np.flatnonzero((stored != one.shape[:2]).any(axis=1))
     if len(others):
@@ -132,7 +136,7 @@ def _arrays(one: UnischemaField, column: Any) -> Iterable[Any]:
 
 
 def _by_codec(one: UnischemaField, column: Any) -> Iterable[Any]:
-    """Returns values that the codec makes one by one."""
+    """Returns the values of a column, which the field's codec decodes one by one."""
     if isinstance(column, np.ndarray) and column.ndim == 2:
         column = _cells(column)
     return (None if cell is None else _decoded(one, cell) for cell in column)
@@ -179,7 +183,7 @@ def _made(one: UnischemaField, dtype: Any, cell: Any) -> Any:
 
 
 def _times(one: UnischemaField, column: Any) -> Iterable[Any]:
-    """Returns times, in microseconds, and dates."""
+    """Returns the values of a column of dates or times; times are in microseconds."""
     if column.dtype.kind == "M" and np.datetime_data(column.dtype)[0] != "D":
         column = column.astype("datetime64[us]")
     if one.numpy_dtype is np.datetime64:
@@ -192,12 +196,13 @@ def _bytes(cell: Any) -> np.bytes_:
 
 
 def _cells(column: Any) -> list[bytes]:
-    """Returns binary values of fixed length, cell by cell."""
+    """Returns a matrix of bytes, as which the loader delivers binary values of fixed length, as a list of
+    values."""
     return [row.tobytes() for row in column]
 
 
 def is_masked(kind: Any) -> bool:
-    """Whether the loader delivers a mask of nulls for such a column."""
+    """Whether the loader can deliver a mask of nulls for a column of this Arrow type."""
     name = str(kind)
     text = ("string", "large_string", "binary", "large_binary", "decimal", "list<", "large_list<", "struct<", "map<")
     return not name.startswith(text)

@@ -1,4 +1,5 @@
-"""The files of a data set while it is written, through the file systems of pyarrow and fsspec."""
+"""Lists the Parquet files of a folder, and reads and writes Petastorm's metadata in its ``_common_metadata``,
+through file systems of pyarrow and fsspec."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _METADATA = "_common_metadata"
 
 
 def file_system(url: str, given: Any = None) -> tuple[Any, str]:
-    """Returns the file system of a URL, and the path in it."""
+    """Returns the pyarrow file system of a URL, or the user's one if it is ``given``, and the path in it."""
     fs = _fs()
     if given is not None:
         return _as_pyarrow(given), _path(url)
@@ -41,7 +42,8 @@ def data_files(files: Any, path: str) -> list[str]:
 
 
 def write_metadata(files: Any, path: str, schema: Unischema) -> dict[str, int]:
-    """Writes the schema, and the number of row groups of each file, beside the files of a folder."""
+    """Writes a folder's ``_common_metadata``: the schema, and the number of row groups in each file of the
+    folder, which is also returned."""
     parquet = pyarrow().parquet
     paths = data_files(files, path)
     if not paths:
@@ -57,20 +59,20 @@ def write_metadata(files: Any, path: str, schema: Unischema) -> dict[str, int]:
 
 
 def metadata_value(files: Any, path: str, key: bytes) -> bytes | None:
-    """Returns a value that is stored beside the files of a folder; None if it is absent."""
+    """Returns the value of a key in a folder's ``_common_metadata``; None if it is absent."""
     found = _metadata(files, path)
     value: bytes | None = None if found is None else (found.metadata or {}).get(key)
     return value
 
 
 def row_group_counts(files: Any, path: str) -> dict[str, int] | None:
-    """Returns the number of row groups that each file in a folder had when it was written; None if that is
-    not stored.
+    """Returns from a folder's ``_common_metadata`` the number of row groups in each file; None if it is
+    absent.
 
     Raises
     ------
     ValueError
-        The numbers cannot be read.
+        The stored value is not a dict of a number for each file.
     """
     stored = metadata_value(files, path, ROW_GROUPS_KEY)
     counts = None if stored is None else json.loads(stored)
@@ -80,7 +82,7 @@ def row_group_counts(files: Any, path: str) -> dict[str, int] | None:
 
 
 def write_metadata_value(files: Any, path: str, key: bytes, value: bytes) -> None:
-    """Stores a value beside the files of a folder, and keeps the other values there."""
+    """Sets the value of a key in a folder's ``_common_metadata``, and keeps the other values."""
     found = _metadata(files, path)
     if found is None:
         raise PetastormMetadataError(f"{path}: there is no {_METADATA} (materialize_dataset writes one)")
@@ -88,7 +90,8 @@ def write_metadata_value(files: Any, path: str, key: bytes, value: bytes) -> Non
 
 
 def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups: dict[str, int]) -> None:
-    """Writes the schema and other metadata of the files of a folder beside them."""
+    """Writes a folder's ``_common_metadata``: ``stored``, the pyarrow schema of its files, to which the
+    Petastorm schema and the number of row groups in each file are added."""
     said = {
         **(stored.metadata or {}),
         SCHEMA_KEY: pickled(schema),
@@ -98,7 +101,7 @@ def described(files: Any, path: str, stored: Any, schema: Unischema, row_groups:
 
 
 def _metadata(files: Any, path: str) -> Any:
-    """Returns the pyarrow schema that is stored beside the files of a folder."""
+    """Returns the pyarrow schema in a folder's ``_common_metadata``; None if there is no such file."""
     name = posixpath.join(path, _METADATA)
     if not files.get_file_info(name).is_file:
         return None
@@ -109,7 +112,7 @@ def _metadata(files: Any, path: str) -> Any:
 def _write(files: Any, path: str, schema: Any) -> None:
     with files.open_output_stream(posixpath.join(path, _METADATA)) as file:
         pyarrow().parquet.write_metadata(schema, file)
-    # Hadoop's checksum belongs to the file that was there before.
+    # If Hadoop has written a checksum, it is that of the old file, and would not match the new one.
     checksum = posixpath.join(path, f".{_METADATA}.crc")
     if files.get_file_info(checksum).is_file:
         files.delete_file(checksum)

@@ -1,4 +1,5 @@
-"""Files that are written row by row, into one folder or into a folder for each value of some columns."""
+"""Writes rows to Parquet files, either in one folder or in a folder such as ``day=3`` for each value of some
+columns."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from .unischema import Unischema
 
 __all__: list[str] = []
 
-#: The largest number of full row groups whose rows are in memory, over all folders. If there are more rows,
-#: the folder that holds the most bytes writes its row group.
+#: All folders together hold at most the bytes of this number of full row groups in memory. Beyond this limit,
+#: the folder that holds the most bytes writes its rows.
 _ROW_GROUPS = 16
 
-#: The name of the folder for nulls.
+#: The value in the name of the folder for nulls, as Hive and Spark write it.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 #: Characters that are escaped in the name of a folder.
@@ -34,11 +35,12 @@ class Keys:
     """The columns whose values become the names of folders."""
 
     columns: tuple[Any, ...]
-    """The fields of these columns in pyarrow."""
+    """The pyarrow field of each of these columns."""
 
     @classmethod
     def of(cls, names: Sequence[str], schema: Unischema, sheet: Any) -> Keys:
-        """Checks the names that a user passed."""
+        """Checks ``names``, the user's ``partition_columns=``. ``sheet`` is the pyarrow schema of all
+        columns."""
         if isinstance(names, str) or len(set(names)) < len(names):
             raise InvalidError(f"partition_columns must be a list of differing names, got {names!r}")
         for name in names:
@@ -57,15 +59,15 @@ class Keys:
 
     @property
     def names(self) -> list[str]:
-        """The names of these columns."""
         return [column.name for column in self.columns]
 
     def without(self, sheet: Any) -> Any:
-        """Returns the schema of the files, without these columns."""
+        """Returns a pyarrow schema without these columns, because the files do not store them."""
         return pyarrow().schema([column for column in sheet if column.name not in self.names])
 
     def taken_from(self, cells: dict[str, Any], number: int) -> tuple[str, dict[str, Any]]:
-        """Returns the folder of the row with this number, and the cells that the file of the row stores."""
+        """Returns the name of the folder for a row, and the other cells, which the file in this folder
+        stores. ``number`` is the row's number among all rows, for errors."""
         stored = dict(cells)
         parts = []
         for column in self.columns:
@@ -82,7 +84,7 @@ class Form:
     """The options with which files are written."""
 
     sheet: Any
-    """The pyarrow schema."""
+    """The pyarrow schema of the files."""
     compression: str
     row_group_size: int
     row_group_rows: int | None
@@ -102,11 +104,11 @@ class Folders:
 
     @property
     def row_groups(self) -> dict[str, int]:
-        """The number of row groups of each file, by its name below the path."""
+        """The number of row groups in each file, by the file's path below the path of all folders."""
         return {file: count for folder in self._folders.values() for file, count in folder.row_groups.items()}
 
     def add(self, name: str, cells: dict[str, Any], number: int) -> None:
-        """Adds the row with this number to a folder."""
+        """Adds a row to the folder ``name``. ``number`` is the row's number among all rows, for errors."""
         folder = self._folders.get(name)
         if folder is None:
             if name:
@@ -122,7 +124,7 @@ class Folders:
             largest.write_row_group()
 
     def finish(self) -> None:
-        """Writes the rows that are still in memory."""
+        """Writes the rows that are still in memory, and closes the files."""
         for folder in self._folders.values():
             folder.finish()
 
@@ -148,7 +150,7 @@ class _Folder:
         self._name = name
         self._form = form
         self._group: list[dict[str, Any]] = []
-        # The numbers, among all rows, of the rows of the row group.
+        # For each row in `_group`, its number among all rows, for errors.
         self._numbers: list[int] = []
         self._rows_of_file = 0
         self._open = ExitStack()
@@ -178,7 +180,7 @@ class _Folder:
         self._group, self._numbers, self.held = [], [], 0
 
     def finish(self) -> None:
-        """Closes the file."""
+        """Writes the rows that are still in memory, and closes the open file."""
         self.write_row_group()
         self.close()
         self._rows_of_file = 0
@@ -208,5 +210,5 @@ class _Folder:
 
 
 def _folder(value: Any) -> str:
-    """Returns the name of the folder for a value."""
+    """Returns a value as it is written in the name of its folder."""
     return _NULL if value is None or value == "" else str(value).translate(_ESCAPED)

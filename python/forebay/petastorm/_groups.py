@@ -1,4 +1,5 @@
-"""Cuts batches of the engine into row groups, with the rows in stored order again."""
+"""Cuts batches of the loader into whole row groups, which Petastorm's readers deliver, and orders their
+rows."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ __all__: list[str] = []
 
 Columns = dict[str, Any]
 
-#: The column with the numbers of rows.
+#: The column with the row ids: the numbers of the rows in stored order.
 ROW_ID = "row_id"
 
 
 class Numbered:
-    """Numbers the row groups of rows that arrive batch by batch in stored order."""
+    """Counts row groups while their rows arrive batch by batch in stored order."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.count = 0
@@ -30,7 +31,7 @@ class Numbered:
         self._last: Any = None
 
     def of(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Returns the number of the row group for each row of the next batch."""
+        """Takes the row ids of the next batch, and returns for each row the number of its row group."""
         of_group = starts(ids, self._dataset)
         begins = np.append(self._last is None or of_group[0] != self._last, of_group[1:] != of_group[:-1])
         numbers = self.count - 1 + np.cumsum(begins)
@@ -44,10 +45,11 @@ def groups(
     order: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None,
     in_place: bool = False,
 ) -> Iterator[Columns]:
-    """Yields the rows of one row group after the other, as they arrive.
+    """Yields each row group as one batch, in the order in which the row groups arrive.
 
-    ``order`` returns the order of a group's rows, by their numbers; with None they stay as they arrive. With
-    ``in_place`` it may change the arriving columns, which nobody else may use then.
+    ``order`` takes the row ids of a row group, and returns the indexes that bring its rows into their order.
+    If it is None, rows stay in the order in which they arrive. With ``in_place``, the columns of ``batches``
+    may be overwritten, so the caller must not use them afterwards.
     """
     parts: list[Columns] = []
     at: int | None = None
@@ -64,12 +66,14 @@ def groups(
 
 
 def regular(batch: Columns) -> Columns:
-    """Returns the batch with lists of one length as the rows of arrays, which are quick to cut and join."""
+    """Returns the batch with each column of equally long lists as one matrix, which is quick to cut and
+    join."""
     return {name: matrix(column) if isinstance(column, Ragged) else column for name, column in batch.items()}
 
 
 def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
-    """Yields the batches, and repeats the first row if they have one row fewer than ``least``."""
+    """Yields the batches, and then their first row once more if they have fewer than ``least`` rows.
+    Processes that share the rows differ by at most one row, so they all deliver the same number."""
     first: Columns | None = None
     rows = 0
     for batch in batches:
@@ -83,7 +87,7 @@ def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
 
 
 def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
-    """The number of the first row of its row group, for each row."""
+    """Returns for each row id the id of the first row in the same row group."""
     if dataset._native.stores_row_ids():
         raise UnsupportedError(f"{dataset!r} stores ids of its rows: read it with fb.Loader")
     if len(ids):
@@ -98,7 +102,7 @@ def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
         low, high = waiting.pop()
         first, last = _start(dataset, int(sorted_ids[low])), _start(dataset, int(sorted_ids[high - 1]))
         if first == last:
-            # All rows between these two are in the same file, whose numbers are consecutive.
+            # Both ends are in the same row group, whose ids are consecutive, so all ids between them are too.
             found[ascending[low:high]] = first
         else:
             middle = (low + high) // 2
@@ -107,8 +111,8 @@ def starts(ids: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
 
 
 def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns the stored order of the rows of a row group. Their numbers are consecutive, so each row is put
-    at its place without sorting."""
+    """Returns the indexes that bring the rows of a row group into stored order. If few ids are missing
+    between the lowest and the highest, each index is put at its place without sorting."""
     least = int(ids.min())
     span = int(ids.max()) - least + 1
     if span <= 4 * len(ids):
@@ -116,19 +120,19 @@ def as_stored(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         places[ids - least] = np.arange(len(ids))
         is_there = places >= 0
         order = places if is_there.all() else places[is_there]
-        # A row that occurs twice has only one place.
+        # If a row occurs twice, one of its indexes was overwritten, so the ids have to be sorted instead.
         if len(order) == len(ids):
             return order
     return np.argsort(ids, kind="stable")
 
 
 def taken(column: Any, index: Any) -> Any:
-    """Returns some rows of a column."""
+    """Returns the rows of a column that ``index`` selects: an array of indexes, a mask or a slice."""
     if isinstance(column, Ragged):
         rows = list(column)
         return _objects([rows[at] for at in np.arange(len(rows))[index]])
     if isinstance(index, np.ndarray) and index.dtype != np.bool_:
-        # This is many times faster than indexing where rows have several values.
+        # `take` is many times faster than `column[index]` if each row has several values.
         return column.take(index, axis=0)
     return column[index]
 
@@ -143,7 +147,8 @@ def joined(columns: list[Any]) -> Any:
 
 
 def _pieces(batch: Columns, dataset: Dataset) -> Iterator[tuple[int, Columns]]:
-    """Yields the runs of rows that belong to one row group, each with the number of the group's first row."""
+    """Cuts a batch where the row group changes. Yields each piece with the id of the first row of its row
+    group."""
     of_group = starts(batch[ROW_ID], dataset)
     if not len(of_group):
         return
@@ -156,14 +161,14 @@ def _pieces(batch: Columns, dataset: Dataset) -> Iterator[tuple[int, Columns]]:
 
 
 class _Scratch:
-    """Memory in which columns are reordered one after the other, because allocating new memory costs more
+    """A buffer that is used again for each column that is reordered, because allocating new memory costs more
     than copying."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
     def taken(self, column: Any, index: np.ndarray[Any, Any]) -> Any:
-        """Returns the rows of a column in another order, in the column's own memory if possible."""
+        """Returns the rows of a column in the order of ``index``, in the column's own memory if possible."""
         if not isinstance(column, np.ndarray) or column.dtype == object or not column.flags.writeable:
             return taken(column, index)
         if len(index) != len(column):
@@ -171,7 +176,8 @@ class _Scratch:
         if self._bytes.nbytes < column.nbytes:
             self._bytes = np.empty(column.nbytes, np.uint8)
         moved = self._bytes[: column.nbytes].view(column.dtype).reshape(column.shape)
-        # With any mode but the default, numpy writes directly to `out`; all indexes are valid.
+        # With the mode "clip" numpy writes directly to `out`. It clips nothing, because all indexes are
+        # valid.
         column[...] = column.take(index, axis=0, out=moved, mode="clip")
         return column
 
@@ -198,7 +204,7 @@ def _start(dataset: Dataset, row_id: int) -> int:
 
 
 def matrix(column: Ragged) -> Any:
-    """Returns lists of one length as the rows of an array, and other lists unchanged."""
+    """Returns equally long lists as the rows of a matrix, and other lists unchanged."""
     lengths = column.lengths
     if isinstance(column.values, (dict, Ragged)) or not len(lengths) or (lengths != lengths[0]).any():
         return column

@@ -12,7 +12,8 @@ from .._forebay import Image, decode_image
 __all__: list[str] = []
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-#: The channels by the colour type of a PNG. A palette image has the channels of its colours.
+#: The number of channels for each colour type of a PNG. A palette image has the three channels of its
+#: colours.
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 #: The JPEG markers that begin a frame: C0 to CF, except those of tables and extensions.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -28,8 +29,8 @@ class Form(NamedTuple):
 
 
 def decoded(cell: bytes) -> np.ndarray[Any, Any]:
-    """Returns pixels of shape ``(height, width)`` or ``(height, width, 3)``, with 8 or 16 bits as they are
-    stored."""
+    """Returns the pixels of an image file in the shape ``(height, width)`` or ``(height, width, 3)``, with 8
+    or 16 bits as in the file."""
     form = _form(cell)
     pixels: np.ndarray[Any, Any]
     if form is None:
@@ -43,7 +44,7 @@ def decoded(cell: bytes) -> np.ndarray[Any, Any]:
 
 
 def wanted(height: int, width: int, is_grey: bool, bits: int) -> Image:
-    """Returns the :class:`Image` that decodes an image of this form without changes."""
+    """Returns the :class:`Image` that decodes an image of this size and depth without changing it."""
     image = Image.resize(height, width)
     if is_grey:
         image = image.grayscale()
@@ -76,7 +77,8 @@ def _by_pillow(pixels: np.ndarray[Any, Any], codec: str, quality: int) -> bytes:
 
 
 def _form(cell: bytes) -> Form | None:
-    """Returns the form of a PNG or a JPEG; None for another format, or if the header does not contain it."""
+    """Returns the size, channels and depth in the header of a PNG or JPEG file; None for other formats, or if
+    the header does not contain them."""
     if cell[:8] == _PNG and len(cell) >= 26:
         width, height = (int.from_bytes(cell[at : at + 4], "big") for at in (16, 20))
         return Form(height, width, _PNG_CHANNELS.get(cell[25], 0), 16 if cell[24] == 16 else 8)

@@ -1,4 +1,4 @@
-"""Infers the fields of a schema from Arrow types, where none is stored."""
+"""Infers the fields of a Petastorm schema from Arrow types, for data sets that do not store such a schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 class Inferred(NamedTuple):
-    """A field that was inferred."""
+    """A field of a schema, inferred from a column, with the attributes of a ``UnischemaField``."""
 
     name: str
     numpy_dtype: Any
@@ -25,17 +25,17 @@ class Inferred(NamedTuple):
 
 
 def of_keys(types: Iterable[tuple[str, Any]]) -> list[Inferred]:
-    """Returns the fields of key columns, such as ``day=3``: whole numbers or text."""
+    """Returns the fields of the columns that folder names such as ``day=3`` give: whole numbers or text."""
     return [Inferred(name, np.int64 if str(kind) == "int64" else np.str_, (), None, False) for name, kind in types]
 
 
 def of_columns(columns: Iterable[Any], omit_unsupported: bool = True) -> Iterator[Inferred]:
-    """Returns the fields of columns, without those whose types a batch cannot have.
+    """Yields the fields of columns. A column of an unsupported type is left out with a warning.
 
     Raises
     ------
     ValueError
-        There is such a column, and ``omit_unsupported`` is false.
+        A column has an unsupported type, and ``omit_unsupported`` is false.
     """
     for column in columns:
         shape, item = ((None,), _item(column.type)) if is_list(column.type) else ((), column.type)
@@ -52,7 +52,7 @@ def of_columns(columns: Iterable[Any], omit_unsupported: bool = True) -> Iterato
 
 
 def is_list(kind: Any) -> bool:
-    """Whether a stored type is a list type."""
+    """Whether an Arrow type is a type of lists."""
     return str(kind).startswith(("list<", "large_list<", "fixed_size_list<", "list_view<", "large_list_view<"))
 
 

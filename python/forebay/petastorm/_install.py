@@ -17,7 +17,7 @@ __all__ = ["install"]
 _NAME = "petastorm"
 _OURS = __name__.rpartition(".")[0]
 
-#: Modules that a script may import, below the package.
+#: The modules below ``petastorm`` that a script may import.
 _MODULES = (
     "codecs",
     "errors",
@@ -68,7 +68,7 @@ def install() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules of this package under the names of Petastorm's."""
+    """Makes an import of a module of ``petastorm`` find the module of this package."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -81,7 +81,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Puts the module of this package in place of the empty one that the import system made."""
+        """Replaces the empty module that the import system made: by the module of this package, or by one
+        whose names raise errors if Petastorm's module is left out here."""
         name = module.__name__.removeprefix(f"{_NAME}.")
         if name in _MODULES:
             sys.modules[module.__name__] = importlib.import_module(f"{_OURS}.{name}")

@@ -1,5 +1,5 @@
-"""Reads numpy files in cells: arrays of any shape, and of text, which :class:`forebay.Tensor` does not
-decode."""
+"""Reads numpy files that are stored as binary values. Unlike :class:`forebay.Tensor`, it reads arrays of any
+shape and arrays of text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 __all__: list[str] = []
 
 _MAGIC = b"\x93NUMPY"
-#: For each version of the format, the bytes before the length of the header, and before the header itself.
+#: For each version of the npy format, the offset of the header's length and the offset of the header itself.
 _BEGINNINGS = {1: (8, 10), 2: (8, 12), 3: (8, 12)}
-#: The number of different headers that are cached: the cells of one column have few.
+#: The largest number of parsed headers in a cache. The arrays of one column have few different headers.
 _HEADERS = 1024
 
 
@@ -33,7 +33,7 @@ def array(cell: bytes) -> np.ndarray[Any, Any]:
 
 
 def archived(cell: bytes) -> np.ndarray[Any, Any]:
-    """Returns the array ``arr`` of a ``numpy.savez`` file."""
+    """Returns the array with the name ``arr`` in a ``numpy.savez`` file."""
     with np.load(io.BytesIO(cell), allow_pickle=False) as file:
         found: np.ndarray[Any, Any] = file["arr"]
     return found

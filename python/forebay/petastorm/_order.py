@@ -24,7 +24,8 @@ _SEEDS = 1 << 64
 
 @dataclass(frozen=True)
 class Order:
-    """The order of rows and the share of this process."""
+    """Petastorm's arguments for the order of rows and for the share of this process, after they were
+    checked."""
 
     shuffle_row_groups: bool
     shuffle_rows: bool
@@ -32,7 +33,7 @@ class Order:
     seed: int
     shard: Shard | None
     shards: Shards
-    """Whether shards get rows, equal numbers of rows, or whole row groups."""
+    """The way in which shards divide the data: by rows, by equal numbers of rows, or by whole row groups."""
 
     @classmethod
     def of(
@@ -72,19 +73,20 @@ class Order:
 
     @property
     def by_rows(self) -> bool:
-        """Whether shards consist of rows, each in one shard only."""
+        """Whether shards divide the data by rows, so that each row is in one shard."""
         return self.shard is not None and self.shards != "row_groups"
 
     def least(self, rows: int) -> int:
-        """Returns the smallest number of rows that a process gets of this total."""
+        """Returns how many of ``rows`` each process has to deliver if all need equal numbers, otherwise 0."""
         return -(-rows // self.shard.world) if self.shard is not None and self.shards == "equal" else 0
 
     def options(self, row_group_rows: int) -> dict[str, Any]:
-        """Returns the arguments of a loader, for row groups of about ``row_group_rows`` rows."""
+        """Returns the arguments of a loader that reads in this order; row groups have about
+        ``row_group_rows`` rows."""
         shuffle = None
         if self.shuffle_row_groups:
             piece = _piece(row_group_rows, self.drop_partitions) if self.drop_partitions > 1 else None
-            # With a window of one row group, the next one is dealt when it is used up.
+            # `window_rows=1` makes the shuffle buffer hold one row group, so rows of two are never mixed.
             shuffle = Shuffle(seed=self.seed, window_rows=1, piece_rows=piece)
         return {
             "shuffle": shuffle,
@@ -94,8 +96,8 @@ class Order:
         }
 
     def within(self, epoch: int) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
-        """Returns a function that orders the rows of a group by their numbers; None if they stay as they
-        arrive."""
+        """Returns a function from the row ids of a row group to the order of its rows in this epoch; None if
+        the rows stay in the order in which the loader delivers them."""
         if self.shuffle_row_groups:
             return None if self.shuffle_rows else as_stored
         return self._permuted(epoch) if self.shuffle_rows else None
@@ -109,7 +111,8 @@ class Order:
 
 
 def _piece(rows: int, pieces: int) -> int:
-    """Returns the rows of a piece, so that the number of pieces is as close as possible to ``pieces``."""
+    """Returns the size of the pieces into which ``rows`` rows are cut, so that their number is as close as
+    possible to ``pieces``."""
     sizes = (-(-rows // pieces), max(1, rows // pieces))
     return min(sizes, key=lambda size: abs(-(-rows // size) - pieces))
 
@@ -119,7 +122,8 @@ def _is_int(value: Any) -> bool:
 
 
 def _seed(seed: Any, shared: bool) -> int:
-    """Returns the seed of the order. If processes share the rows, they all need the same seed."""
+    """Returns the seed of the order. If the user gives none, it is random, or 0 if several processes share
+    the rows and need the same seed."""
     if seed is not None:
         if not _is_int(seed) or seed < 0:
             raise ValueError(f"seed must be an int of at least 0, got {seed!r}")

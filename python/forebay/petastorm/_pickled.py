@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 _PROTOCOL = 2
 
-#: Type names in a pickle that differ from the names in current numpy.
+#: The numpy types that have another name in a pickle of Petastorm than in current numpy.
 _NUMPY_NAMES = {"bool": "bool_"}
 
 
@@ -25,7 +25,7 @@ def pickled(schema: Unischema) -> bytes:
 
 
 class _Pickle:
-    """Collects the opcodes of a pickle."""
+    """A pickle under construction, to which opcodes are appended."""
 
     def __init__(self) -> None:
         self._out = bytearray(pickle.PROTO + bytes([_PROTOCOL]))

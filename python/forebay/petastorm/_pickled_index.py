@@ -1,7 +1,7 @@
-"""Reads and writes the index of row groups in Petastorm's pickled form, as plain values.
+"""Reads and writes Petastorm's indexes, which say which row groups have a value, in their pickled form.
 
-A pickle is read opcode by opcode. No name in it is imported, and only the calls that are listed here are
-carried out.
+So that a pickle cannot run code, this module interprets it opcode by opcode. No name in it is imported, and
+only the calls in ``_CALLS`` are made.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ _MARK = object()
 
 
 class PlainIndex(NamedTuple):
-    """One index as it is stored."""
+    """An index of one column: the row groups that have each value, or that have any value."""
 
     kind: str
     """``"SingleFieldIndexer"`` or ``"FieldNotNullIndexer"``."""
     name: str
     column: str
     data: Any
-    """The numbers of the row groups for each value, or the numbers of the row groups that have any value."""
+    """A dict from each value to the numbers of its row groups, or the set of row groups that have any
+    value."""
 
 
 class _Name(NamedTuple):
-    """A name in a pickle, which is not looked up."""
+    """The name of a class or function in a pickle, which is never imported."""
 
     module: str
     name: str
 
 
 class _Object:
-    """An object that a pickle builds."""
+    """Stands for an object of Petastorm that a pickle builds."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -60,7 +61,7 @@ class _Object:
 
 
 class _Type:
-    """A numpy type."""
+    """A numpy type in a pickle; only numbers and text are allowed."""
 
     def __init__(self, text: str) -> None:
         if not _TYPE.fullmatch(text):
@@ -97,18 +98,20 @@ def pickled(indexes: Iterable[PlainIndex]) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """Returns the opcodes that pickle a value of a built-in Python type, without the first and last ones."""
+    """Returns the opcodes that pickle a value of a built-in type, without those that begin and end a
+    pickle."""
     return pickle.dumps(value, _PROTOCOL)[2:-1]
 
 
 class _Machine:
-    """The stack of a pickle machine that handles only inert values."""
+    """Interprets the opcodes of a pickle. It makes only plain values, and calls only what is in
+    ``_CALLS``."""
 
     def __init__(self, budget: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        # The limit of bytes and items that calls may use. All of them are in the pickle, but it can refer to
-        # one many times.
+        # The limit for the bytes and items that are passed to calls. Without it, a small pickle could pass
+        # the same large value to many calls.
         self._budget = 16 * budget
 
     def run(self, stored: bytes) -> Any:
@@ -235,8 +238,8 @@ def _index(name: Any, made: Any) -> PlainIndex:
 
 
 def _scalar(kind: _Type, cell: Any) -> Any:
-    """Returns a numpy scalar as the equal plain value."""
-    # Python 2 pickles bytes as text.
+    """Makes the plain Python value that equals a numpy scalar, from the scalar's type and bytes."""
+    # A pickle of Python 2 has text in place of bytes.
     (value,) = np.frombuffer(cell.encode("latin1") if isinstance(cell, str) else cell, kind.dtype)
     return value.item()
 
@@ -267,7 +270,7 @@ def _by_value(kind: _Name) -> dict[Any, Any]:
 
 _SET, _OLD_SET = _Name("builtins", "set"), _Name("__builtin__", "set")
 
-#: The replacement of each call that an index may contain.
+#: The functions and classes that a pickled index may call, each with the function that is called instead.
 _CALLS: dict[_Name, Callable[..., Any]] = {
     _SET: _set,
     _OLD_SET: _set,
@@ -279,7 +282,7 @@ _CALLS: dict[_Name, Callable[..., Any]] = {
     _Name("decimal", "Decimal"): _decimal,
 }
 
-#: The opcodes whose argument is the value.
+#: The opcodes that only push their argument onto the stack.
 _PUSHED = {
     *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINSTRING", "SHORT_BINSTRING"),

@@ -1,4 +1,5 @@
-"""Turns the arguments of a reader into a loader, and the loader's batches into rows."""
+"""Turns the arguments of a Petastorm reader into a :class:`forebay.Loader`, and its batches into the reader's
+rows."""
 
 from __future__ import annotations
 
@@ -32,14 +33,15 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: The largest number of rows in a batch of the engine: ``_ROWS`` if rows become Python objects, and
-#: ``_COLUMN_ROWS`` if columns stay arrays.
+#: The largest number of rows in a batch of the loader behind a reader: ``_ROWS`` if rows become Python
+#: objects, and ``_COLUMN_ROWS`` if columns stay arrays.
 _ROWS = 256
 _COLUMN_ROWS = 1 << 16
 
 
 class Plan:
-    """The checked arguments of a reader."""
+    """The checked arguments of a reader: it makes the reader's loader and the items that the reader
+    yields."""
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class Plan:
         self._batches = BatchMaker(kinds_of(stored, self._stored_schema), self.schema, transform_spec)
 
     def is_decided_by_folders(self, stored: Stored) -> bool:
-        """Whether a predicate needs only the names of folders."""
+        """Whether the predicate needs only the keys in the names of folders, such as ``day`` in ``day=3``."""
         fields = set() if self._predicate is None else set(self._predicate.get_fields())
         return bool(fields) and fields <= set(stored.keys)
 
@@ -122,7 +124,8 @@ class Plan:
         return loader
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
-        """Yields the rows or the batches of an epoch. The first row comes again if there are fewer than ``least``."""
+        """Yields the rows or the batches of an epoch. If it is one row short of ``least``, its first row is
+        repeated."""
         arrived = filled_up(map(self._arrived, map(regular, batches)), least)
         order = self.order.within(epoch)
         if not self.is_batched:
@@ -130,28 +133,30 @@ class Plan:
             for part in parts:
                 yield from map(self._row._make, part[ROWS])
             return
-        # The user may still hold the arrays that a function of theirs returned, so they are not changed in
-        # place.
+        # Arrays that the user's function returned are not changed in place, because the user may still hold
+        # them.
         for part in groups(arrived, stored.dataset, order, in_place=self._spec is None):
             if len(part[ROW_ID]):
                 made = self._batches.arrays(part) if self._spec is None else part
                 yield self._row(**{name: made[name] for name in self._row._fields})
 
     def _arrived(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a batch without the rows that the loader repeats."""
+        """Returns a batch of the loader without the rows that the loader repeated to fill it up."""
         columns = dict(batch)
         mask = columns.pop("row_mask", None)
         if MADE in columns:
             made: dict[str, Any] = columns[MADE].columns
             length = len(next(iter(made.values()), ()))
-            # All rows of the batch count as rows of the row group of its first row.
+            # The user's function may have changed the number of rows, so all rows of the batch get the row id
+            # of its first row, and with it that row's row group.
             return {ROW_ID: np.full(length, columns[ROW_ID][0]), **made}
         if mask is None or mask.all():
             return columns
         return {name: taken(column, mask) for name, column in columns.items()}
 
     def _columns(self, stored: Stored) -> tuple[dict[str, Any], Any]:
-        """Returns how columns are read, and the function that is applied to them."""
+        """Returns the arguments of the loader for the columns to read, and its ``transform``, if it needs
+        one."""
         if self.is_batched:
             reading = reading_of(stored, self._stored_schema)
             return reading.options(), None if self._spec is None else self._batches
@@ -159,7 +164,7 @@ class Plan:
         return reading.options(), RowMaker(values, self._row._fields, self._spec)
 
     def _selected(self, stored: Stored) -> dict[str, Any]:
-        """Returns the arguments that select the rows to read."""
+        """Returns the arguments of the loader that select the rows to read, ``filter`` and ``deny``."""
         given: dict[str, Any] = {} if not self._filters else {"filter": self._filters}
         left_out: list[int] = []
         if self._predicate is not None:
@@ -175,7 +180,8 @@ class Plan:
         return {**given, "deny": left_out} if left_out else given
 
     def _check_row_groups(self, stored: Stored, count: int) -> None:
-        """Refuses row groups by number if some row groups have no rows."""
+        """Raises an error if row groups are selected by number but some have no rows, or if there are more
+        shards than row groups with rows. ``count`` is the number of row groups with rows."""
         if self._row_groups is not None:
             if count < stored.dataset.num_row_groups:
                 raise InvalidError(
@@ -185,11 +191,11 @@ class Plan:
             raise _too_many_row_group_shards(self.order.shard.world, count)
 
     def _is_kept(self, numbers: Numbers) -> Numbers:
-        """Returns which rows this process reads, by the numbers of their row groups."""
+        """Returns for each row whether this process reads it; ``numbers`` has the number of its row group."""
         kept = np.ones(len(numbers), bool)
         if self._row_groups is not None:
             kept = np.isin(numbers, self._row_groups)
-            # The selected row groups are numbered anew before they are divided among the shards.
+            # The selected row groups are numbered from 0, so that they are divided evenly among the shards.
             numbers = np.searchsorted(self._row_groups, numbers)
         if self.order.by_row_groups:
             assert self.order.shard is not None
@@ -197,7 +203,8 @@ class Plan:
         return kept
 
     def _workers(self, function: Any) -> int | Workers:
-        """Returns where the user's function runs."""
+        """Returns the ``transform_workers`` of the loader: the threads or processes for the user's
+        function."""
         if self._spec is None or self._spec.func is None or self._pool == "dummy":
             return 0
         count = max(1, min(int(self._workers_count), os.cpu_count() or 1))
@@ -256,7 +263,7 @@ def _row_group_rows(stored: Stored) -> int:
 
 
 def _can_be_sent(function: Any, of_user: Any) -> bool:
-    """Whether worker processes can run a function that calls one of the user's."""
+    """Whether worker processes can run ``function``, which calls the user's function ``of_user``."""
     obstacle = _obstacle(function, of_user)
     if obstacle is not None:
         _LOG.warning(
@@ -268,7 +275,7 @@ def _can_be_sent(function: Any, of_user: Any) -> bool:
 
 
 def _obstacle(function: Any, of_user: Any) -> str | None:
-    """Returns why worker processes cannot run a function; None if they can."""
+    """Returns the reason why worker processes cannot run a function; None if they can."""
     try:
         pickle.dumps(function)
     except Exception as error:

@@ -1,5 +1,5 @@
-"""Modules of Petastorm that are left out on purpose: using one of their names raises an error that says what
-to use instead."""
+"""Placeholders for the parts of Petastorm that forebay leaves out on purpose. They can be imported, but using
+one raises an error that says what to use instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__: list[str] = []
 _WINDOW = "use forebay.Loader with samples=forebay.Window(...), which has windows of any fields and gaps"
 _PROGRAM = "use the program forebay"
 
-#: For each module, its names and what to use instead.
+#: The modules of Petastorm that are left out: for each module its names, and for each name what to use
+#: instead.
 NAMES = {
     "weighted_sampling_reader": {"WeightedSamplingReader": "use forebay.Mix, which mixes loaders by weight"},
     "ngram": {"NGram": _WINDOW},
@@ -25,7 +26,7 @@ NAMES = {
     "benchmark.throughput": {"reader_throughput": f"{_PROGRAM}: forebay bench"},
 }
 
-#: Refused names in modules that exist here.
+#: The left out names of modules that forebay has, and what to use instead of them.
 IN_MODULES = {
     "tf_tensors": "use make_petastorm_dataset: TensorFlow 2 has no queues",
 }
@@ -50,5 +51,5 @@ def _class(name: str, instead: str) -> Any:
 
 
 def absent(name: str) -> Any:
-    """Makes the placeholder for a refused name of a module that exists."""
+    """Makes the placeholder for a name in ``IN_MODULES``."""
     return _class(name, IN_MODULES[name])

@@ -1,4 +1,4 @@
-"""Rows as the user gets them: the decoded values, and the results of the user's function."""
+"""Makes the rows that a reader delivers, from decoded columns and by the user's function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class RowMaker:
-    """Makes tuples from the columns of a batch; it is the ``transform`` of a loader."""
+    """Makes a tuple for each row of a batch; it is the ``transform`` of a reader's loader."""
 
     values: list[Values]
     names: tuple[str, ...]

@@ -1,5 +1,5 @@
-"""Reads the schema that is stored in a data set, as plain values: nothing in it is imported, called or
-unpickled.
+"""Reads the Petastorm schema that is stored in a data set, as plain values. The stored schema is a pickle,
+but nothing in it is imported, called or unpickled.
 
 Only this file knows the stored form.
 """
@@ -19,20 +19,21 @@ KEY = b"dataset-toolkit.unischema.v1"
 
 
 class PlainField(NamedTuple):
-    """One field as it is stored."""
+    """One field of a stored Petastorm schema."""
 
     name: str
     dtype: str
     """The name of a type of numpy, such as ``"uint8"`` or ``"str_"``, or ``"Decimal"``."""
     shape: tuple[int | None, ...]
     codec: tuple[Any, ...] | None
-    """``("scalar", "IntegerType")``, ``("scalar", "DecimalType", 10, 9)``, ``("ndarray",)``,
-    ``("compressed_ndarray",)``, or ``("image", "png", 80)``."""
+    """The name of the codec and its arguments: ``("scalar", "IntegerType")``,
+    ``("scalar", "DecimalType", 10, 9)``, ``("ndarray",)``, ``("compressed_ndarray",)``, or
+    ``("image", "png", 80)``."""
     nullable: bool
 
 
 class PlainSchema(NamedTuple):
-    """A schema as it is stored."""
+    """A stored Petastorm schema."""
 
     name: str
     fields: tuple[PlainField, ...]

@@ -1,5 +1,5 @@
-"""Leaves out the rows that a predicate or a share does not select: with a filter if the loader can evaluate
-it, else by the numbers of rows."""
+"""Leaves out the rows that a predicate, an index or a shard of row groups does not select: by a filter of the
+loader if there is one with the same meaning, otherwise by the ids of the rows."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__: list[str] = []
 
 Numbers = np.ndarray[Any, Any]
 
-#: The rows that are read at a time to evaluate a predicate.
+#: Rows in a batch while a predicate is evaluated.
 _BATCH = 4096
 
 
 def as_filter(predicate: PredicateBase, stored: Stored) -> Expression | None:
-    """Returns a filter that selects the same rows as the predicate; None if there is none."""
+    """Returns a filter of the loader that selects the same rows as the predicate; None if no filter does."""
     return _filter(predicate, stored, True)
 
 
 def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, options: dict[str, Any]) -> list[int]:
-    """Returns the numbers of the rows that a predicate leaves out. The predicate is called once for each row,
-    in stored order."""
+    """Returns the ids of the rows that a predicate leaves out, by reading its fields of all rows in stored
+    order."""
     names = list(predicate.get_fields())
     if not names:
         raise ValueError("the predicate has no fields: its get_fields() must return at least one name")
@@ -61,7 +61,7 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
         def included(row: Any) -> bool:
             return bool(predicate.do_include(dict(zip(given, row, strict=True))))
 
-        # All rows of a folder have the same keys.
+        # All rows of a folder have the same keys, so a predicate on keys is called once for each folder.
         ask = functools.cache(included) if of_folders else included
 
         def evaluate(batch: Any) -> Any:
@@ -76,8 +76,8 @@ def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, opti
 
 
 def outside(stored: Stored, is_kept: Callable[[Numbers], Numbers]) -> tuple[list[int], int]:
-    """Returns the numbers of the rows in row groups that are not kept, and the number of row groups with
-    rows."""
+    """Returns the ids of the rows that ``is_kept`` does not keep, and the number of row groups that have
+    rows. ``is_kept`` takes the numbers of the rows' row groups."""
     left_out: list[int] = []
     numbered = Numbered(stored.dataset)
     options: dict[str, Any] = {"columns": _cheapest(stored), "decode": AS_STORED, "batch_size": _BATCH}
@@ -88,13 +88,14 @@ def outside(stored: Stored, is_kept: Callable[[Numbers], Numbers]) -> tuple[list
 
 
 def _cheapest(stored: Stored) -> list[str]:
-    """Returns a column that costs little to read."""
+    """Returns the name of one column that costs little to read, in a list; no name if there is no column."""
     numbers = [name for name, kind in stored.types.items() if str(kind).startswith(("int", "uint", "bool", "float"))]
     return [*stored.keys, *numbers, *stored.types][:1]
 
 
 def _is_of_rows(predicate: PredicateBase) -> bool:
-    """Whether a predicate can be evaluated only for single rows."""
+    """Whether a predicate takes the values of one row, as forebay's own predicates do. An ``in_lambda`` and a
+    predicate of the user's class take a DataFrame of many rows."""
     if isinstance(predicate, in_negate):
         return _is_of_rows(predicate._predicate)
     if isinstance(predicate, in_reduce):
@@ -103,7 +104,8 @@ def _is_of_rows(predicate: PredicateBase) -> bool:
 
 
 def _filter(predicate: PredicateBase, stored: Stored, wanted: bool) -> Expression | None:
-    """Returns the filter for the rows on which the predicate gives the wanted answer."""
+    """Returns a filter for the rows for which the predicate returns ``wanted``; None if no filter does
+    that."""
     kind = type(predicate)
     if kind is in_negate:
         return _filter(predicate._predicate, stored, not wanted)  # type: ignore[attr-defined]
@@ -137,12 +139,13 @@ def _in_set(predicate: Any, stored: Stored, wanted: bool) -> Expression | None:
         return None
     listed = [value.item() if isinstance(value, np.generic) else value for value in values]
     expression = col(name).is_in(sorted(listed))
-    # A null belongs to no set.
+    # A null is not in the set, so a negated predicate selects it.
     return expression if wanted else ~expression | col(name).is_null()
 
 
 def _compares_alike(field: Any, stored_as: str, values: Iterable[Any]) -> bool:
-    """Whether stored values compare like the values of rows: this is true for whole numbers and text."""
+    """Whether the stored values of a field compare with ``values`` as the decoded values of rows do. This is
+    true of whole numbers and text."""
     if field.shape != () or not isinstance(field.numpy_dtype, type):
         return False
     if stored_as.startswith(("int", "uint")):

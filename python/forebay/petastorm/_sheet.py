@@ -1,4 +1,4 @@
-"""The types in which the fields of a schema are stored."""
+"""The Arrow and Spark types in which the fields of a Petastorm schema are stored in Parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .unischema import Unischema, UnischemaField, type_name
 
 __all__: list[str] = []
 
-#: The Arrow types, by the names of the functions that make them.
+#: The name of pyarrow's function that makes the type, for each Spark type.
 _ARROW = {
     "ByteType": "int8",
     "ShortType": "int16",
@@ -28,7 +28,7 @@ _ARROW = {
 
 
 def arrow_schema(schema: Unischema) -> Any:
-    """Returns the pyarrow schema in which the fields are stored."""
+    """Returns the schema of pyarrow with the types in which the fields are stored."""
     arrow = pyarrow()
     return arrow.schema([arrow.field(field.name, _arrow(field), field.nullable) for field in schema.fields.values()])
 

@@ -1,4 +1,5 @@
-"""Buffers that mix the rows of a reader: one of single rows, and one of tensors."""
+"""The shuffle buffers of the PyTorch loaders for a Petastorm reader: one of single rows, and one of
+tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ __all__: list[str] = []
 
 
 class Rows:
-    """Rows that are drawn from a buffer at random, or delivered in the order in which they arrived."""
+    """A buffer of rows, from which rows are drawn at random, or in the order of arrival if its capacity is
+    0."""
 
     def __init__(self, capacity: int) -> None:
         self._least = capacity
@@ -47,11 +49,11 @@ class Rows:
 
 
 class Tensors:
-    """Batches of tensors that are drawn from a buffer of rows at random, or delivered in the order in which
-    they arrived.
+    """A buffer of rows in tensors, from which batches of rows are drawn at random, or in the order of arrival
+    if its capacity is 0.
 
-    A batch is a view of rows that were added together, or of the mixed buffer; only a batch that spans two
-    additions is copied.
+    A batch is a view of the rows of one call of ``add_many``, or of the mixed buffer. Only a batch with rows
+    of two calls is copied.
     """
 
     def __init__(self, capacity: int, batch_size: int) -> None:
@@ -63,7 +65,7 @@ class Tensors:
         self._is_over = False
 
     def add_many(self, columns: Any) -> None:
-        """Adds the same number of rows of each column."""
+        """Adds rows: a tensor for each column, all of the same length."""
         part = _Part(list(columns), self._batch_size)
         if part.rows:
             self._parts.append(part)
@@ -102,7 +104,7 @@ class Tensors:
 
 
 class _Part:
-    """Rows that were added together, and are removed from the first one on."""
+    """The rows of one call of ``add_many``, which are removed from the front."""
 
     def __init__(self, columns: list[torch.Tensor], batch_size: int) -> None:
         self.rows = len(columns[0])
@@ -110,12 +112,12 @@ class _Part:
         self._columns = columns
         self._batch_size = batch_size
         self._next = 0
-        # Whole batches, the last one first. Cutting all of them at once costs half of cutting them one by
-        # one.
+        # The remaining whole batches, the last one first. They are cut all at once, which takes half the time
+        # of cutting them one by one.
         self._batches: list[tuple[torch.Tensor, ...]] = []
 
     def take(self, count: int) -> Sequence[torch.Tensor]:
-        """Removes and returns the next rows: a batch, or fewer."""
+        """Removes and returns the next ``count`` rows, at most a batch."""
         piece: Sequence[torch.Tensor]
         if count == self._batch_size:
             if not self._batches:

@@ -1,4 +1,4 @@
-"""The types of Spark by name, so that a schema can be read and written without PySpark."""
+"""The types of Spark by name, so that a Petastorm schema can be read and written without PySpark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import InvalidError
 
 __all__: list[str] = []
 
-#: The Spark types for numpy types, for fields without a codec.
+#: The Spark type in which a field without a codec is stored, for each numpy type.
 OF_NUMPY = {
     "int8": "ByteType",
     "uint8": "ShortType",
@@ -58,7 +58,7 @@ class SparkType:
 
 
 def spark_type(given: Any) -> SparkType:
-    """Returns the type of Spark that a user passed as a name, a class or an object."""
+    """Returns the Spark type that a user passed by name, as a class of PySpark or as an object of one."""
     if isinstance(given, SparkType):
         return given
     if isinstance(given, str):

@@ -1,4 +1,5 @@
-"""A data set as it is stored: its location, its columns, and its schema, which is inferred if none is stored."""
+"""Opens a data set for a Petastorm reader: checks its location, and reads its columns and its Petastorm
+schema, or infers a schema if none is stored."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from .unischema import Unischema, UnischemaField, schema_of, type_name
 
 __all__: list[str] = []
 
-#: Columns are delivered as they are stored; the codecs decode their cells later.
+#: The ``decode`` of loaders in this package: columns are delivered as stored, and Petastorm's codecs decode
+#: them.
 AS_STORED = {"*": None}
 
 _KEY = re.compile(r"([^=/]+)=[^/]*")
 
 
 class Stored(NamedTuple):
-    """An open data set."""
+    """An open data set with its Petastorm schema."""
 
     dataset: Dataset
     schema: Unischema
@@ -33,16 +35,16 @@ class Stored(NamedTuple):
     is_written: bool
     """Whether a Petastorm schema is stored."""
     types: dict[str, Any]
-    """The types of the stored columns in pyarrow."""
+    """The pyarrow type of each stored column."""
     keys: tuple[str, ...]
-    """The names of the key columns."""
+    """The names of the columns whose values are in the names of folders, such as ``day`` in ``day=3``."""
 
 
 def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
     """Opens a data set, and reads its schema."""
     locations = located(urls)
     written = written_schema(locations, storage_options)
-    # Folders may be named with whole numbers although their field is text.
+    # A key of folders that is text in the schema is read as text, even if all its values are whole numbers.
     texts = [] if written is None else [name for name, field in written.fields.items() if _is_text(field)]
     dataset = Dataset(locations, storage_options=storage_options)
     keys = _keys(dataset)
@@ -55,7 +57,7 @@ def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
 
 
 def located(urls: Any) -> Any:
-    """Checks the locations that a user passed as Petastorm does, and returns them in the loader's form."""
+    """Checks the locations that a user passed, as Petastorm does, and returns them in the loader's form."""
     if isinstance(urls, (list, tuple)):
         if not urls:
             raise ValueError("dataset url list must be non-empty.")
@@ -84,7 +86,7 @@ def url_of(dataset: Any) -> str:
 
 
 def written_schema(locations: Any, storage_options: Mapping[str, Any] | None) -> Unischema | None:
-    """Returns the schema that is stored beside the files; None if there is none."""
+    """Returns the Petastorm schema that is stored beside the Parquet files; None if there is none."""
     for location in locations if isinstance(locations, list) else [locations]:
         plain = _schema.stored(location, storage_options)
         if plain is not None:
@@ -93,10 +95,11 @@ def written_schema(locations: Any, storage_options: Mapping[str, Any] | None) ->
 
 
 def needed_schema(urls: Any, storage_options: Mapping[str, Any] | None) -> Unischema:
-    """Returns the schema that is stored beside the files, or raises an error if there is none."""
+    """Returns the Petastorm schema that is stored beside the Parquet files, or raises an error if there is
+    none."""
     found = written_schema(located(urls), storage_options)
     if found is None:
-        # This raises an error if there is no data set at all.
+        # Opening the data set raises a better error if there is no data set at all.
         Dataset(located(urls), storage_options=storage_options)
         raise PetastormMetadataError(
             f"{urls}: there is no schema of Petastorm (materialize_dataset and forebay.petastorm.write write one; "
@@ -106,15 +109,16 @@ def needed_schema(urls: Any, storage_options: Mapping[str, Any] | None) -> Unisc
 
 
 def inferred(columns: Any, keys: tuple[str, ...]) -> Unischema:
-    """Infers a schema: the key columns first, then the columns whose types a batch may have."""
+    """Infers a schema: first the columns whose values are in folder names, then the stored columns, without
+    those whose types a reader cannot deliver."""
     of_folders = of_keys((key, columns.field(key).type) for key in keys)
     of_files = of_columns(column for column in columns if column.name not in keys)
     return Unischema("inferred_schema", [UnischemaField(*one) for one in (*of_folders, *of_files)])
 
 
 def _columns(dataset: Dataset) -> Any:
-    """Returns the stored columns in pyarrow. Older versions than 16 have no text views, so they get the
-    delivered types."""
+    """Returns the stored columns as a schema of pyarrow. Versions of pyarrow before 16 lack the type of text
+    views, so they get the types that a loader delivers."""
     arrow = pyarrow()
     if hasattr(arrow, "string_view"):
         return arrow.schema(dataset.schema)
@@ -123,7 +127,8 @@ def _columns(dataset: Dataset) -> Any:
 
 
 def _keys(dataset: Dataset) -> tuple[str, ...]:
-    """Returns the keys of the folders, such as ``day`` in ``day=3``, on the path to the first file."""
+    """Returns the keys in the names of the folders that contain the first file, such as ``day`` in
+    ``day=3``."""
     if not dataset.num_rows:
         return ()
     with Loader(dataset, columns=dataset.columns[:1], decode=AS_STORED, batch_size=1) as loader:
@@ -144,8 +149,8 @@ def _text(url: Any) -> str:
 
 
 def _location(url: Any) -> str:
-    """Returns the location in the loader's form: local files as paths, without the ``file:`` of Spark and
-    Java."""
+    """Returns a URL in the form that a loader takes: local files become paths, because Spark and Java write
+    them as ``file:``."""
     parsed = urllib.parse.urlparse(_text(url))
     if not parsed.scheme:
         raise ValueError(

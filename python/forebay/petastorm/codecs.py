@@ -1,4 +1,5 @@
-"""The codecs of Petastorm, which turn values into cells and back. They can also be called by hand."""
+"""The codecs of Petastorm, which encode values for storage in Parquet cells and decode them. Users may call
+them directly."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ _FLOATS = ("FloatType", "DoubleType")
 
 
 class DataframeColumnCodec:
-    """The interface of a codec."""
+    """The interface of a codec, which stores the values of a field in a Parquet column."""
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
-        """Returns the cell of a value."""
+        """Encodes a value, and returns the content of its cell in the Parquet file."""
         raise NotImplementedError(f"{type(self).__name__}.encode")
 
     def decode(self, unischema_field: Any, value: Any) -> Any:
-        """Returns the value of a cell."""
+        """Decodes the content of a cell, and returns the value."""
         raise NotImplementedError(f"{type(self).__name__}.decode")
 
     def spark_dtype(self) -> Any:
@@ -170,7 +171,7 @@ class ScalarCodec(DataframeColumnCodec):
 
 
 def codec_of(plain: tuple[Any, ...] | None) -> DataframeColumnCodec | None:
-    """Returns the codec that a data set names."""
+    """Makes the codec from its plain form in a stored schema."""
     if plain is None:
         return None
     kind, *arguments = plain
@@ -186,7 +187,7 @@ def codec_of(plain: tuple[Any, ...] | None) -> DataframeColumnCodec | None:
 
 
 def _check_array(field: Any, value: Any) -> None:
-    """Refuses a value that is not an array of the field's type and shape."""
+    """Raises an error if a value is not an array of the field's type and shape."""
     wanted = _type_name(field.numpy_dtype)
     if not isinstance(value, np.ndarray):
         raise ValueError(f"Unexpected type of {field.name}: expected an array of {wanted}, got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""The exceptions that Petastorm's users know by name."""
+"""The exceptions of Petastorm, under the names that Petastorm gives them."""
 
 from __future__ import annotations
 

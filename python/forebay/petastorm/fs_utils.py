@@ -1,4 +1,5 @@
-"""File systems by URL, for scripts that need one. The engine opens stores by URL itself."""
+"""Finds the file system of a URL, for scripts that use one. Readers do not need it, because they open URLs
+themselves."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class FilesystemResolver:
     storage_options : mapping, optional
         Credentials and settings of the store, for fsspec.
     hadoop_configuration, connector, hdfs_driver, user
-        Taken for scripts that have them. fsspec and pyarrow find an HDFS by their own means.
+        Accepted, so that scripts for Petastorm run, but not used: fsspec and pyarrow find an HDFS themselves.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class FilesystemResolver:
         located(self._url)
 
     def parsed_dataset_url(self) -> urllib.parse.ParseResult:
-        """Returns the parts of the URL."""
+        """Returns the URL, parsed into its parts."""
         return urllib.parse.urlparse(self._url)
 
     def get_dataset_path(self) -> str:
-        """Returns the path in the file system."""
+        """Returns the path of the URL in its file system."""
         return get_dataset_path(self.parsed_dataset_url())
 
     def filesystem(self) -> Any:
@@ -72,7 +73,7 @@ def get_filesystem_and_path_or_paths(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
 ) -> tuple[Any, Any]:
-    """Returns the file system of one or several URLs, and their paths in it."""
+    """Returns the file system of one or several URLs, and the path of each URL in that file system."""
     located(url_or_urls)
     urls = url_or_urls if isinstance(url_or_urls, list) else [url_or_urls]
     files = filesystem if filesystem is not None else _made(urls[0], dict(storage_options or {}))

@@ -1,4 +1,4 @@
-"""Predicates, which choose the rows to read by the values of some fields."""
+"""The predicates of Petastorm, which select the rows to read by the values of some fields."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class PredicateBase(abc.ABC):
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
-        """Returns whether to read the row with these values."""
+        """Returns whether to read the row with the values of these fields, given by name."""
 
 
 class in_set(PredicateBase):
-    """Selects rows whose value is in a set."""
+    """Selects rows in which the value of a field is in a set."""
 
     def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
         self._inclusion_values = set(inclusion_values)
@@ -49,7 +49,7 @@ class in_set(PredicateBase):
 
 
 class in_intersection(PredicateBase):
-    """Selects rows whose array or list has one of these values."""
+    """Selects rows in which the array or list of a field contains one of the given values."""
 
     def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
         self._inclusion_values = list(inclusion_values)
@@ -126,15 +126,15 @@ class in_reduce(PredicateBase):
 
 
 class in_pseudorandom_split(PredicateBase):
-    """Selects one of several parts of the rows by a hash of a value: the same part each time, as in
-    Petastorm.
+    """Divides the rows into several parts by a hash of a value, and selects one part. A row is always in the
+    same part, which is also its part in Petastorm.
 
     Parameters
     ----------
     fraction_list : list of float
         The share of each part.
     subset_index : int
-        Which part to read.
+        The number of the part to read, from 0.
     predicate_field : str
         The field whose value decides. Rows with equal values are in the same part.
     """
@@ -143,7 +143,8 @@ class in_pseudorandom_split(PredicateBase):
         if subset_index >= len(fraction_list):
             raise ValueError(f"subset_index must be less than {len(fraction_list)}, got {subset_index}")
         self._predicate_field = predicate_field
-        # The shares are added in Petastorm's order, because the last bit decides where a part ends.
+        # The shares are added in the same order as in Petastorm, so that the floats that divide the parts are
+        # equal.
         ends = [sum(fraction_list[: at + 1]) for at in range(len(fraction_list))]
         self._bucket_low = (ends[subset_index - 1] if subset_index else 0) * (sys.maxsize - 1)
         self._bucket_high = ends[subset_index] * (sys.maxsize - 1)

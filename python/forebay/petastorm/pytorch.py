@@ -24,12 +24,14 @@ __all__ = ["BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "LoaderB
 
 _LOG = logging.getLogger("forebay")
 
-#: Types that are converted to larger ones, because torch lacked them when Petastorm chose this.
+#: The types to which numpy types are converted, because torch lacked the same types when Petastorm was
+#: written.
 _PROMOTED = {np.dtype(kind): larger for kind, larger in (("u2", np.int32), ("u4", np.int64), ("?", np.uint8))}
 
 
 class LoaderBase:
-    """The common base of the loaders. It allows one pass at a time, and resets the reader for the next one.
+    """The common base of the loaders. It allows one pass over the reader at a time, and resets the reader for
+    the next pass.
 
     A class of yours may override ``_iter_impl``, which yields the batches of a pass.
     """
@@ -72,7 +74,7 @@ class LoaderBase:
 
 
 def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
-    """Puts rows into a batch as torch does, but leaves decimals and text in lists."""
+    """Collates rows to a batch as torch's ``default_collate`` does, but leaves decimals and text in lists."""
     first = batch[0]
     if isinstance(first, (decimal.Decimal, str, bytes)):
         return batch
@@ -81,14 +83,14 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Sequence):
         return [decimal_friendly_collate(items) for items in zip(*batch, strict=False)]
     if _are_alike(first, batch):
-        # numpy copies on this thread alone, while torch.stack wakes other threads, which then compete with
-        # the decoding threads.
+        # np.stack copies on this thread alone, while torch.stack uses more threads, which would compete with
+        # the threads that decode.
         return torch.from_numpy(np.stack(batch))
     return default_collate(list(batch))
 
 
 def _are_alike(first: Any, values: Sequence[Any]) -> bool:
-    """Whether the values are arrays of numbers of one type and shape."""
+    """Whether all values are arrays of numbers with the same type and shape."""
     if not isinstance(first, np.ndarray) or not first.ndim or first.dtype.kind not in "biuf":
         return False
     kind = first.dtype, first.shape
@@ -102,14 +104,14 @@ def _checked_batch_size(batch_size: Any) -> int:
 
 
 class DataLoader(LoaderBase):
-    """Batches of rows, which are put together one row at a time.
+    """Delivers batches of a reader's rows, which are collated from single rows.
 
     Parameters
     ----------
     reader : Reader
         The reader. The loader stops it at the end of a ``with`` statement.
     batch_size : int, default 1
-        Rows of a batch. The last one may have fewer.
+        Rows of a batch. The last batch may have fewer.
     collate_fn : callable, default decimal_friendly_collate
         A function from a list of rows, each a dict, to a batch.
     shuffling_queue_capacity : int, default 0
@@ -159,14 +161,14 @@ class DataLoader(LoaderBase):
 
 
 class BatchedDataLoader(LoaderBase):
-    """Batches of tensors, cut from the batches of a reader without taking rows apart.
+    """Delivers batches of tensors, cut from the columns of a reader's batches without handling single rows.
 
     Parameters
     ----------
     reader : Reader
         The reader. The loader stops it at the end of a ``with`` statement.
     batch_size : int, default 1
-        Rows of a batch. The last one may have fewer.
+        Rows of a batch. The last batch may have fewer.
     transform_fn : callable, default torch.as_tensor
         A function from an array to a tensor.
     shuffling_queue_capacity : int, default 0
@@ -204,7 +206,8 @@ class BatchedDataLoader(LoaderBase):
 
 
 class InMemBatchedDataLoader:
-    """Batches of tensors whose rows are in memory: they are read once, and mixed for each epoch.
+    """Delivers batches of tensors from rows that are kept in memory: they are read once, and may be shuffled
+    anew for each epoch.
 
     It can be iterated over once. The reader is stopped as soon as the rows are in memory.
 
@@ -213,13 +216,13 @@ class InMemBatchedDataLoader:
     reader : Reader
         The reader.
     batch_size : int, default 1
-        Rows of a batch. The last one of an epoch may have fewer.
+        Rows of a batch. The last batch of an epoch may have fewer.
     transform_fn : callable, default torch.as_tensor
         A function from an array to a tensor.
     num_epochs : int, default 1
         How often the rows are delivered.
     seed : int, default 0
-        Decides the order of each epoch, with its number.
+        The seed of the shuffle; the order of an epoch depends on the seed and the number of the epoch.
     rows_capacity : int, default 1024
         The largest number of rows that are kept. If the reader has more, the rest is left out with a warning.
     shuffle : bool, default False
@@ -261,11 +264,11 @@ class InMemBatchedDataLoader:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Does nothing, because the reader was stopped before."""
+        """Does nothing, because the reader is stopped as soon as its rows are in memory."""
 
 
 def _kept(reader: Reader, transform_fn: Callable[[Any], Any], capacity: int) -> dict[str, Any]:
-    """Returns the tensors of the first rows of a reader, by field."""
+    """Reads up to ``capacity`` rows of a reader, and returns a tensor for each field."""
     parts: list[dict[str, Any]] = []
     left = capacity
     for item in reader:
@@ -281,7 +284,8 @@ def _kept(reader: Reader, transform_fn: Callable[[Any], Any], capacity: int) -> 
 
 
 def _columns(item: Any, is_batch: bool) -> dict[str, Any]:
-    """Returns the columns of a batch, or the values of a row, in types that torch has."""
+    """Returns the columns of a batch by name, in types that torch has. A single row becomes a batch of one
+    row."""
     columns: dict[str, Any] = item._asdict()
     _sanitize_pytorch_types(columns)
     return columns if is_batch else {name: np.asarray(value)[None] for name, value in columns.items()}

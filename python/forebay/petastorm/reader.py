@@ -1,4 +1,4 @@
-"""Readers: the functions that make them, and what they deliver."""
+"""Petastorm's readers, and the functions ``make_reader`` and ``make_batch_reader`` that make them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ _POOLS = ("thread", "process", "dummy")
 
 
 class Reader:
-    """A reader of :func:`make_reader` or :func:`make_batch_reader`: an iterator, and a context manager.
+    """An iterator over the rows or batches of a data set, and a context manager. It is made by
+    :func:`make_reader` or :func:`make_batch_reader`.
 
     Attributes
     ----------
     schema : Unischema
         The fields that are delivered.
     last_row_consumed : bool
-        Whether all epochs are over.
+        Whether the last item of the last epoch was delivered.
     num_epochs : int or None
-        How many epochs there are.
+        Number of epochs; None for endless reading.
     batched_output : bool
         Whether an item is a batch and not a row.
     """
 
-    #: Windows of rows are not delivered: see forebay.Window.
+    #: Always None, because a reader does not deliver Petastorm's NGrams, windows of rows; forebay.Window
+    #: does.
     ngram = None
 
     def __init__(self, stored: Stored, plan: Plan) -> None:
@@ -58,11 +60,12 @@ class Reader:
         self._loader: Loader | None = None
         self._is_ready = False
         self._items: Iterator[Any] | None = None
-        # Several threads of the user may share a reader.
+        # Several threads of the user's program may share a reader.
         self._lock = threading.Lock()
         plan.check_shards(stored)
         if plan.is_decided_by_folders(stored):
-            # This costs little, and raises an error at once if there is nothing to read.
+            # A predicate on folder names is evaluated now: it costs little, and a warning that no row is
+            # selected comes at once.
             self._get_ready()
 
     def __iter__(self) -> Reader:
@@ -90,7 +93,7 @@ class Reader:
         return next(self)
 
     def reset(self) -> None:
-        """Begins the epochs again, with other orders, after all of them were read.
+        """Begins all epochs again after the last of them was read. Shuffled epochs get new orders.
 
         Raises
         ------
@@ -112,7 +115,7 @@ class Reader:
             self._loader.close()
 
     def join(self) -> None:
-        """Does nothing, because :meth:`stop` waits for everything that it ends."""
+        """Does nothing, because :meth:`stop` has waited already for all work that it ends."""
 
     def cleanup_cache(self) -> None:
         """Does nothing, because the folder of a cache is never removed."""
@@ -122,11 +125,12 @@ class Reader:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """How many batches are ready, and what was measured so far: see ``stats()`` of :class:`forebay.Loader`."""
+        """The number of batches that are ready, and the measurements of ``stats()`` of
+        :class:`forebay.Loader`."""
         measured: dict[str, Any] = {} if self._loader is None else {**self._loader.stats().to_dict()}
         ready = measured["queues"]["batches_ready"] if measured else 0
-        # These keys belong to Petastorm's process pool. There is none here, so nothing is in transit between
-        # processes.
+        # These keys describe Petastorm's process pool. forebay has no such pool, so no item is in transit
+        # between processes.
         items = {"items_consumed": self._taken, "items_produced": self._taken, "items_inprocess": 0}
         return {"output_queue_size": ready, **items, "zmq_copy_buffers": False, **measured}
 
@@ -157,7 +161,7 @@ class Reader:
                 return
 
     def _get_ready(self) -> None:
-        """Decides once which rows are read."""
+        """Makes the loader when it is first called, which decides the rows to read."""
         if self._is_ready:
             return
         self._loader = self._plan.loader(self._stored)
@@ -198,12 +202,12 @@ def make_reader(
     *,
     shards: str = "rows",
 ) -> Reader:
-    """A reader of the rows of a data set of Petastorm, each a named tuple of decoded values.
+    """Makes a reader of a Petastorm data set. It delivers each row as a named tuple of decoded values.
 
     Parameters
     ----------
     dataset_url : str or list of str
-        A URL such as ``"file:///data/train"``, or several of one store.
+        A URL such as ``"file:///data/train"``, or several URLs in the same store.
     schema_fields : list of UnischemaField or str, optional
         Fields, or regular expressions of whole names. Default: all.
     reader_pool_type : {"thread", "process", "dummy"}, default "thread"
@@ -211,26 +215,27 @@ def make_reader(
     workers_count : int, default 10
         How many threads or processes run that function; at most one for each processor.
     seed : int, optional
-        Decides the order. Default: another seed each time, but 0 if several processes share the rows, because
-        all of them need the same seed.
+        The seed of the order. Default: a random seed, but 0 if several processes share the rows, because all
+        of them need the same seed.
     shuffle_rows, shuffle_row_groups : bool
         Whether the rows of a row group, and the row groups, come in random order.
     shuffle_row_drop_partitions : int, default 1
-        In how many pieces row groups are shuffled.
+        The number of pieces into which each row group is cut; the pieces are shuffled like row groups.
     predicate : PredicateBase, optional
-        Which rows to read. Predicates of sets become a filter of the engine; other predicates are called once
-        for each row, when the first row is read.
+        Selects the rows to read. Predicates of sets become a filter of the loader; other predicates are
+        called once for each row, when the first row is read.
     num_epochs : int, optional
-        How often all rows are read; None for ever.
+        How often all rows are read; None for endless reading.
     cur_shard, shard_count : int, optional
-        The share of this process.
+        The number of this process, from 0, and the number of processes that share the rows.
     cache_type : {"null", "local-disk"}, optional
-        Whether rows are kept in ``cache_location``, in at most ``cache_size_limit`` bytes. Nothing in that
-        folder is removed.
+        ``"local-disk"`` caches rows in a folder in ``cache_location``, in at most ``cache_size_limit`` bytes.
+        Other files in ``cache_location`` are not removed.
     transform_spec : TransformSpec, optional
-        A function of a row.
+        A function from a row to a changed row.
     filters : list of tuple, optional
-        Which rows to read, in pyarrow's form. Only the rows that match are read, not their whole row groups.
+        A condition on the rows to read, in pyarrow's form. Only matching rows are delivered, not whole row
+        groups.
     storage_options : mapping, optional
         Credentials and settings of the store.
     shards : {"rows", "equal", "row_groups"}, default "rows"
@@ -238,11 +243,11 @@ def make_reader(
         differ by one at most. ``"equal"``: all processes get the same number of rows, some of them repeated.
         ``"row_groups"``: whole row groups, as in Petastorm; the numbers of rows may differ widely.
     rowgroup_selector : RowGroupSelectorBase, optional
-        Which row groups to read, by the index that is stored in the data set. ``filters`` need no index.
+        Selects the row groups to read, by an index that is stored in the data set. ``filters`` need no index.
     pyarrow_serialize, results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
 zmq_copy_buffers, filesystem, convert_early_to_numpy
-        Taken for scripts that have them. The engine has no queue of results, no serializer and no driver; it opens
-        stores by URL and ``storage_options``.
+        Accepted, so that scripts for Petastorm run, but not used. The loader has no queue of results, no
+        serializer and no driver; it opens stores by URL and ``storage_options``.
 
     Returns
     -------
@@ -295,24 +300,25 @@ def make_batch_reader(
     *,
     shards: str = "rows",
 ) -> Reader:
-    """A reader of any Parquet: an item is a named tuple of arrays with the rows of a row group, as they are stored.
+    """Makes a reader of any Parquet files. Each item has the rows of a row group, as a named tuple of arrays.
 
-    Columns are what pandas makes of them: nulls among whole numbers give floats with NaN, dates are objects, times
-    have their stored unit, lists of one length are the rows of an array. Text is an array of numpy's text, in which a
-    null is ``"None"``. Codecs of Petastorm are not applied: see :func:`make_reader`.
+    The arrays are those that pandas makes: whole numbers with nulls become floats with NaN, dates are
+    objects, times have their stored unit, and lists of one length become the rows of an array. Text is an
+    array of numpy's text, in which a null is ``"None"``. Codecs of Petastorm are not applied: see
+    :func:`make_reader`.
 
     Parameters
     ----------
     dataset_url_or_urls : str or list of str
-        A URL of a folder, or several of files.
+        The URL of a folder, or the URLs of several files.
     schema_fields, reader_pool_type, workers_count, seed, shuffle_rows, shuffle_row_groups, \
 shuffle_row_drop_partitions, rowgroup_selector, num_epochs, cur_shard, shard_count, cache_type, cache_location, \
 cache_size_limit, filters, storage_options, shards
         As for :func:`make_reader`.
     predicate : PredicateBase, optional
-        Which rows to read. ``in_lambda`` and a predicate of your own get columns of pandas.
+        Selects the rows to read. ``in_lambda`` and a predicate of your own class get columns of pandas.
     transform_spec : TransformSpec, optional
-        A function from a ``pandas.DataFrame`` to another one.
+        A function from a ``pandas.DataFrame`` to a changed one.
     results_queue_size, shard_seed, cache_row_size_estimate, cache_extra_settings, hdfs_driver, \
 zmq_copy_buffers, filesystem, convert_early_to_numpy
         As for :func:`make_reader`.

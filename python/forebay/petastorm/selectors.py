@@ -1,5 +1,5 @@
-"""Selectors, which choose row groups by the index that is stored in a data set: values of
-``rowgroup_selector``."""
+"""The selectors of Petastorm, which select row groups by an index that is stored in the data set. A user
+passes one to a reader as ``rowgroup_selector``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class RowGroupSelectorBase(abc.ABC):
 
     @abc.abstractmethod
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Returns the numbers of the row groups to read, from the indexes by name."""
+        """Returns the numbers of the row groups to read; ``index_dict`` has the indexes by name."""
 
 
 class SingleIndexSelector(RowGroupSelectorBase):
-    """Selects the row groups in which one of these values occurs, by one index."""
+    """Selects the row groups in which at least one of the given values occurs, as one index says."""
 
     def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
         self._index_name = index_name
@@ -53,14 +53,14 @@ class _Several(RowGroupSelectorBase):
 
 
 class IntersectIndexSelector(_Several):
-    """Selects the row groups that all of these selectors select."""
+    """Selects the row groups that all of the given selectors select."""
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
         return set.intersection(*self._selected(index_dict))
 
 
 class UnionIndexSelector(_Several):
-    """Selects the row groups that at least one of these selectors selects."""
+    """Selects the row groups that at least one of the given selectors selects."""
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
         return set.union(*self._selected(index_dict))

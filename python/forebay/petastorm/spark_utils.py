@@ -1,4 +1,4 @@
-"""Reads rows of a Petastorm data set in Spark."""
+"""Reads a Petastorm data set with Spark, as an RDD of decoded rows."""
 
 from __future__ import annotations
 

@@ -43,14 +43,15 @@ _NANOSECONDS = 1_000_000_000
 def make_petastorm_dataset(reader: Reader) -> Any:
     """Returns a ``tf.data.Dataset`` of the reader's rows or batches, each a named tuple of tensors.
 
-    Decimals become text, times nanoseconds since 1970, and ``uint16`` and ``uint32`` the next larger signed
-    type. Under ``tf.distribute`` each worker has its own reader, with ``cur_shard`` and ``shard_count``: a
-    strategy does not divide the data set further.
+    Decimals become text, times become nanoseconds since 1970, and ``uint16`` and ``uint32`` become the next
+    larger signed type. Under ``tf.distribute`` each worker makes its own reader, with ``cur_shard`` and
+    ``shard_count``, because a strategy does not divide this data set.
 
     Parameters
     ----------
     reader : Reader
-        The reader. Iterating over the data set again resets it; ``num_epochs=`` of the reader costs less.
+        The reader. Iterating over the data set again resets the reader; setting its ``num_epochs=`` costs
+        less.
 
     Returns
     -------
@@ -71,8 +72,8 @@ def make_petastorm_dataset(reader: Reader) -> Any:
 
     signature = tuple(_spec(field, reader.batched_output) for field in reader.schema.fields.values())
     row_type = reader.schema._get_namedtuple()
-    # This class also has the methods of TensorFlow 1, such as make_one_shot_iterator, which older scripts
-    # call.
+    # The data set is of TensorFlow 1's class, because older scripts call methods that only this class has,
+    # such as make_one_shot_iterator.
     kind = tf.compat.v1.data.Dataset
     made = kind.from_generator(generated, output_signature=signature).map(lambda *values: row_type(*values))
     options = tf.data.Options()
@@ -126,7 +127,8 @@ def _sanitized(name: str, value: Any) -> Any:
 
 
 def _objects(values: Any) -> Any:
-    """Converts the objects of a batch."""
+    """Converts an array of objects: dates become nanoseconds, decimals become text, others stay as they
+    are."""
     first = values.flat[0]
     if isinstance(first, datetime.date):
         return np.array([date_to_nsec_from_epoch(one) for one in values.flat], np.int64).reshape(values.shape)

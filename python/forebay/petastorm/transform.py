@@ -1,4 +1,4 @@
-"""Functions of the user that change rows, and the schema of their results."""
+"""Petastorm's ``TransformSpec``: a function of the user that changes rows, and the fields that it changes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class TransformSpec:
     Parameters
     ----------
     func : callable, optional
-        For ``make_reader`` from a row, a dict, to a dict; for ``make_batch_reader`` from a ``pandas.DataFrame`` to
-        another one. Default: fields are only removed.
+        A function from a row, as a dict, to a dict for ``make_reader``, or from a ``pandas.DataFrame`` to a
+        DataFrame for ``make_batch_reader``. Default: fields are only removed.
     edit_fields : list of tuple, optional
         Fields that the function adds or changes: ``(name, numpy_dtype, shape, is_nullable)``.
     removed_fields : list of str, optional
@@ -48,7 +48,8 @@ def edit_field(name: str, numpy_dtype: Any, shape: Any, nullable: bool = False) 
 
 
 def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unischema:
-    """Returns the schema of the rows that a function returns for rows of ``schema``."""
+    """Returns the schema of the rows that the function of a ``transform_spec`` makes from rows of
+    ``schema``."""
     _warn_of_others("removed_fields", transform_spec.removed_fields, schema.fields)
     edited = [UnischemaField(field[0], field[1], field[2], None, field[3]) for field in transform_spec.edit_fields]
     gone = {field.name for field in edited} | set(transform_spec.removed_fields)

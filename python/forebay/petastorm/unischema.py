@@ -1,4 +1,4 @@
-"""The schema of a data set: names, types, shapes and codecs of its fields."""
+"""The schema of a Petastorm data set: names, types, shapes and codecs of its fields."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = [
     "match_unischema_fields",
 ]
 
-#: The names that types had in older numpy, and their current names.
+#: Other names of types, as in schemas written with older numpy, and the names that are used here.
 _OLD_NAMES = {"unicode_": "str_", "string_": "bytes_", "bool_": "bool", "str": "str_", "bytes": "bytes_"}
 
 
 class UnischemaField(NamedTuple):
-    """One field. Two fields with different codecs are still equal.
+    """One field of a schema. Fields are compared without their codecs.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class UnischemaField(NamedTuple):
     numpy_dtype : type
         The type of a value, such as ``numpy.uint8``, or ``decimal.Decimal``.
     shape : tuple
-        The shape of a value, ``()`` for a scalar. A side that is None is open.
+        The shape of a value, ``()`` for a scalar. A side that is None may have any length.
     codec : DataframeColumnCodec, optional
         How a value is stored. None for a type that Parquet stores itself.
     nullable : bool, default False
-        Whether a value may be missing.
+        Whether a value may be None.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Unischema:
         Raises
         ------
         ValueError
-            A field is not one of this schema, or an item is neither.
+            A field does not belong to this schema, or an item is neither a field nor a ``str``.
         """
         fields = list(fields)
         patterns = [field for field in fields if isinstance(field, str)]
@@ -115,16 +115,17 @@ class Unischema:
         unknown = [field.name for field in exact if field.name not in self._fields]
         if unknown:
             raise ValueError(f"field {', '.join(unknown)} does not belong to the schema {self}")
-        # The fields of this schema are used, since those that were passed may have other codecs and shapes.
+        # The user's field may have another codec and shape, so the field of this schema with its name is
+        # used.
         chosen = [self._fields[field.name] for field in exact]
         return Unischema(f"{self._name}_view", [*chosen, *match_unischema_fields(self, patterns)])
 
     def make_namedtuple(self, **kargs: Any) -> Any:
-        """Returns a row with these values."""
+        """Returns a row, a named tuple, with the given values by field."""
         return self._get_namedtuple()(**kargs)
 
     def make_namedtuple_tf(self, *args: Any, **kargs: Any) -> Any:
-        """Returns a row of tensors."""
+        """Returns a row, a named tuple, of the given tensors."""
         return self._get_namedtuple()(*args, **kargs)
 
     def as_spark_schema(self) -> Any:
@@ -144,12 +145,12 @@ class Unischema:
         parquet_dataset : pyarrow.parquet.ParquetDataset
             The data set.
         omit_unsupported_fields : bool, default True
-            Whether to leave out columns whose types a batch cannot have, with a warning.
+            Whether to leave out columns of unsupported types, with a warning.
 
         Raises
         ------
         ValueError
-            There is such a column, and ``omit_unsupported_fields`` is false.
+            A column has an unsupported type, and ``omit_unsupported_fields`` is false.
         """
         keys = [
             (one.name, one.dictionary.type if hasattr(one, "dictionary") else one)
@@ -211,7 +212,7 @@ def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> Non
 
 
 def encode_row(unischema: Unischema, row_dict: dict[str, Any]) -> dict[str, Any]:
-    """Returns the cells of a row, in the order of the schema.
+    """Encodes the values of a row for storage, and returns them in the order of the schema.
 
     Raises
     ------
@@ -238,7 +239,7 @@ def completed(unischema: Unischema, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def encoded(field: UnischemaField, value: Any) -> Any:
-    """Returns the cell of a value, encoded by the codec of its field."""
+    """Encodes a value for storage, by the codec of its field."""
     if value is None:
         if not field.nullable:
             raise ValueError(f"Field {field.name} is not nullable, and its value is None")
@@ -261,7 +262,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
 
 
 def schema_of(plain: Any) -> Unischema:
-    """Returns the schema for the plain values in which a data set stores it."""
+    """Makes a schema from its plain form, which was read from a data set."""
     return Unischema(
         plain.name,
         [
@@ -272,7 +273,7 @@ def schema_of(plain: Any) -> Unischema:
 
 
 def type_of(name: str) -> Any:
-    """Returns a type by the name that a schema has for it."""
+    """Returns the type that has this name in a stored schema."""
     if name == "Decimal":
         return decimal.Decimal
     name = _OLD_NAMES.get(name, name)
@@ -303,5 +304,6 @@ def spark_type_of(field: UnischemaField) -> Any:
 
 @cache
 def _row_type(name: str, fields: tuple[str, ...]) -> Any:
-    """Returns the type of rows: the same one for all equal schemas, because TensorFlow compares the types."""
+    """Returns the named tuple type of rows. Equal schemas share one type, because TensorFlow compares
+    types."""
     return namedtuple(f"{name}_view", fields)

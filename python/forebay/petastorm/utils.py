@@ -1,4 +1,4 @@
-"""Decodes rows by hand."""
+"""Decodes single stored rows of a Petastorm data set, for scripts that read the Parquet files themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DecodeFieldError", "decode_row"]
 
 
 def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    """Returns the values of a row of cells, for the fields of the schema.
+    """Decodes a stored row by the codecs of the schema; returns only the fields that the schema has.
 
     Raises
     ------

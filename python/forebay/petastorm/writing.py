@@ -1,4 +1,4 @@
-"""Writes data sets that Petastorm reads, without Spark."""
+"""Writes data sets that Petastorm can read, without Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .unischema import Unischema
 
 __all__ = ["write"]
 
-#: The default size of a row group before compression: readers hold several row groups in memory.
+#: The default size of a row group before compression; it is small, because readers hold several row groups.
 ROW_GROUP_SIZE = "32MiB"
 
 
@@ -32,7 +32,7 @@ def write(
     compression: str = "snappy",
     filesystem: Any = None,
 ) -> int:
-    """Writes rows as a data set that Petastorm and ``make_reader`` read, without Spark.
+    """Writes rows as a data set that Petastorm and ``make_reader`` can read, without Spark.
 
     Parameters
     ----------
@@ -44,18 +44,18 @@ def write(
     url : str
         The folder, which must have no Parquet files yet.
     row_group_size : int or str, default "32MiB"
-        Bytes of a row group before it is compressed.
+        Size of a row group in bytes, before it is compressed.
     row_group_rows : int, optional
         The largest number of rows in a row group. Default: as many as ``row_group_size`` allows.
     file_rows : int, optional
         Rows of a file. Default: one file has all of them.
     partition_columns : sequence of str, optional
         Fields of whole numbers, text or dates whose values become the names of folders, such as ``day=3``.
-        Each folder has files of its own, and keeps one open.
+        Each folder has files of its own, one of which is open while rows are written.
     compression : str, default "snappy"
-        As pyarrow names it.
+        The compression codec, by its name in pyarrow.
     filesystem : pyarrow.fs.FileSystem, optional
-        The file system, for stores that need more than a URL.
+        The file system to write to, for stores that need more than a URL.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def write(
         file_rows,
     )
     cells = Cells(schema)
-    # This comes first, so that a schema that cannot be stored leaves no files.
+    # Pickling the schema here raises an error before files are written, if the schema cannot be stored.
     pickled(schema)
     with Folders(files, path, form) as folders:
         for number, row in enumerate(rows):

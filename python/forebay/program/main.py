@@ -1,4 +1,4 @@
-"""The command line program, the same as the one that cargo installs."""
+"""The entry point of the command line program ``forebay`` in the wheel; cargo installs the same program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 1 if something failed while running, 2 for bad usage or input, 130 if interrupted.
+        0 for success, 1 if the command failed while it ran, 2 for bad usage or input, 130 if interrupted.
 
     Raises
     ------
@@ -39,18 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise InvalidError(f"arguments must be a list of str, got one str (pass {arguments.split()!r})")
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given == ["verify-trainer"]:
-        # The program runs this command in Python, because the frameworks are Python. It is imported here,
-        # because no other command needs it.
+        # The compiled program starts Python with this argument to run trainers, whose frameworks are in
+        # Python. The module is imported here, because no other command needs it.
         from .trainers import verify
 
         return verify.main()
-    # The program expects that Ctrl-C ends it at once; Python would only set a flag.
+    # The compiled program expects that Ctrl-C ends it at once, but Python's handler would only set a flag.
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     except ValueError:  # not the main thread
         before = None
     try:
-        # The command that starts the program again, for commands with several processes.
+        # The arguments with which the program can start more processes of itself.
         again = [sys.executable, "-m", "forebay"] if sys.executable else []
         return _forebay.main(["forebay", *given], again)
     finally:

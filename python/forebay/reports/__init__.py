@@ -1,1 +1,1 @@
-"""Reports of a loader, as text, JSON and HTML."""
+"""The reports of a loader, its plan and its statistics, as text, JSON and HTML."""

@@ -1,4 +1,4 @@
-"""HTML tables for notebooks, without scripts, fonts or other external resources."""
+"""HTML tables that show reports and data in notebooks, without scripts, fonts or other external resources."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def of_batch(batch: Batch, types: Sequence[str]) -> str:
 
 
 def of_facts(title: str, facts: Mapping[str, object], schema: Schema | None = None) -> str:
-    """Facts on an object, and its columns, as HTML tables."""
+    """A title, a table of an object's ``facts`` and a table of its columns, as HTML."""
     rows = [(name.replace("_", " "), str(value)) for name, value in facts.items()]
     columns = "" if schema is None else schema._repr_html_()
     return f"<div><p><b>{escape(title)}</b></p>{_grid([], rows)}{columns}</div>"
 
 
 def _grid(heads: Sequence[str], rows: Sequence[tuple[str, str]]) -> str:
-    """A table in the colours of the page. It scrolls if it is wider than the page."""
+    """An HTML table without colours of its own. It scrolls if it is wider than the page."""
     head = "".join(f'<th style="{_NAME}">{escape(name)}</th>' for name in heads)
     cells = ["".join(f'<td style="{_NAME}">{escape(cell)}</td>' for cell in row) for row in rows]
     body = "".join(f"<tr>{row}</tr>" for row in cells)
@@ -96,6 +96,6 @@ def _seconds(value: float | None) -> str:
 
 
 def _bar(share: float, colour: str) -> str:
-    """A horizontal bar of up to 120 pixels."""
+    """An HTML bar, which is 120 pixels wide for a ``share`` of 1."""
     width = round(120 * min(1.0, share))
     return f'<div style="width:120px"><div style="width:{width}px;height:0.8em;background:{colour}"></div></div>'

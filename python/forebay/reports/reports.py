@@ -1,4 +1,5 @@
-"""Reports of a loader: readable when printed, a dict for programs."""
+"""The classes of a loader's reports, its plan and its statistics: printed they are text for people, and
+``to_dict()`` is for programs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ __all__ = ["MixPlan", "Plan", "Stats"]
 
 
 class _Report:
-    """Text for people, JSON for programs."""
+    """Base class of reports, which have a text for people and a JSON form for programs."""
 
     __slots__ = ("_json", "_text")
 
@@ -124,17 +125,18 @@ class Stats(_Report):
                 on) and ``blocked`` (no space for results). The last two are ``None`` for stages that share
                 the pool of threads.
             ``pool``
-                The seconds ``working``, ``starved`` and ``blocked`` of this pool, summed over its threads.
+                The seconds ``working``, ``starved`` and ``blocked`` of the pool of threads, summed over its
+                threads.
             ``waits``, ``waits_first``
                 Seconds that the training loop waited in ``next`` or for the conversion of a column, by the
-                stage that caused the wait. ``waits_first`` has the part of them that was spent on the first
-                batch.
+                stage that caused the wait. ``waits_first`` has only the waits for the first batch.
             ``consumer``
                 Seconds of the training loop's own work, between a batch and the next request.
             ``next``
                 Percentiles of the time in ``next``, with an error of at most 0.8 %, without the first batch.
             ``next_histogram``
-                The same calls by duration: ``calls`` that took ``up_to`` seconds, ten bins to each power of ten.
+                These calls by duration: the number of ``calls`` that took up to ``up_to`` seconds, with ten
+                bins for each power of ten.
             ``timeline``
                 ``waits``, ``consumer``, ``rows`` and ``batches`` over the course of the run, in at most 600
                 ``buckets`` of ``bucket_seconds`` each.
@@ -152,7 +154,7 @@ class Stats(_Report):
 
     @property
     def verdict(self) -> str:
-        """The bottleneck and the next move, as a sentence."""
+        """The bottleneck, and what the user can do about it, as a sentence."""
         return self.to_dict()["verdict"]["sentence"]
 
     def to_prometheus(self) -> str:
@@ -170,8 +172,8 @@ class Stats(_Report):
 
 
 def numbers(report: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
-    """The numbers of a report with their names: ``prefix``, and the keys that lead to the number, joined by
-    slashes."""
+    """Yields each number of a report with a name, which is ``prefix`` and the keys that lead to the number,
+    joined by slashes."""
     for key, value in report.items():
         if isinstance(value, Mapping):
             yield from numbers(value, f"{prefix}{key}/")

@@ -1,1 +1,1 @@
-"""Rows by their number: their places in the files, and the rows that are left out."""
+"""Row ids, which number all rows: the places of rows in the files, and lists of rows to leave out."""

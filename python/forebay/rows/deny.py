@@ -1,4 +1,5 @@
-"""Rows that are left out of all epochs, by their numbers or by values of columns."""
+"""Reads the loader's ``deny=`` and ``deny_from=``: rows to leave out, by their ids or by values of
+columns."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ __all__: list[str] = []
 
 @dataclass(frozen=True, repr=False)
 class Denied:
-    """The rows to leave out, as ``deny`` lists them; lists in files have been read."""
+    """The rows that ``deny=`` says to leave out, by row ids and by values of columns. Lists in files were
+    read."""
 
     rows: tuple[int, ...]
     values: tuple[tuple[str, tuple[Any, ...]], ...]
@@ -51,7 +53,7 @@ class Denied:
 
 
 def denied_from(changes: Any) -> dict[int, Denied] | None:
-    """Reads the argument ``deny_from``: the rows to leave out, by the step from which they are left out."""
+    """Reads the argument ``deny_from``: for each step, the rows that are left out from this step on."""
     if changes is None:
         return None
     if not isinstance(changes, Mapping):
@@ -73,7 +75,8 @@ def _parts(deny: Any) -> list[Any]:
 
 
 def _listed(several: Any) -> Any:
-    """An array as a list. An array without dimensions, such as an item of a tensor, becomes a number."""
+    """Converts an array to a list. An array without dimensions, such as an item of a tensor, becomes a
+    number."""
     return several.tolist() if hasattr(several, "tolist") else several
 
 

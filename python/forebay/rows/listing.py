@@ -14,8 +14,8 @@ __all__: list[str] = []
 
 
 def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
-    """Adds rows, each with a remark, to a list in a file. Rows that are in the list already keep their
-    lines."""
+    """Adds rows, each a row id and a remark, to a list in a file. Rows that are in the list already keep
+    their lines."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise InvalidError(
             f"{path} is not a file: rows cannot be added to it (name one, or one that does not exist yet)"
@@ -25,7 +25,7 @@ def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
             f"{path}: a list of rows is text, and a file of this name would be read as Parquet (name it .txt)"
         )
     try:
-        # This raises if the file is not a list, so the file stays unchanged.
+        # Reading the list raises an error if the file is something else, which is then not overwritten.
         listed = set(Denied.of(path).rows)
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -37,7 +37,8 @@ def add_to_list(path: str, rows: Iterable[tuple[int, str]]) -> None:
         if row_id not in listed:
             text += f"{row_id}  # {' '.join(remark.split())}\n"
             listed.add(row_id)
-    # A reader sees the old or the new list, never a part of one. A symbolic link is followed.
+    # The new list is written beside the old one and renamed, so that a loader never reads half of a list. If
+    # `path` is a symbolic link, the file that it points to is replaced.
     target = os.path.realpath(path)
     beside = f"{target}.{os.getpid()}.new"
     try:

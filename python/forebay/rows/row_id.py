@@ -1,4 +1,4 @@
-"""The numbers of rows, and the places where rows are stored."""
+"""Row ids, which are numbers of rows, and the places in the files where rows are stored."""
 
 from __future__ import annotations
 
@@ -71,9 +71,10 @@ class RowPlace(NamedTuple):
     file : str
         Path or URL of the file.
     row_group : int
-        Ordinal of the row group in the file, from 0; 0 in a file of a table that is planned as one row group.
+        Ordinal of the row group in the file, from 0. It is 0 in a table whose files each count as one row
+        group.
     row : int
-        Ordinal of the row in its row group, from 0; in its file, if that is planned as one row group.
+        Ordinal of the row in its row group, from 0, or in its file, if the file counts as one row group.
     row_id : RowId
         The number of the row in the data set.
     """
@@ -85,7 +86,7 @@ class RowPlace(NamedTuple):
 
     @classmethod
     def _of(cls, native: tuple[str, int, int, int]) -> RowPlace:
-        """A place from the tuple of the compiled half."""
+        """Makes a place from the tuple that the compiled library returns."""
         file, row_group, row, row_id = native
         return cls(file, row_group, row, RowId(row_id))
 
@@ -115,5 +116,5 @@ class SourcePlace(NamedTuple):
 
     @classmethod
     def _of_source(cls, source: int, native: tuple[str, int, int, int]) -> SourcePlace:
-        """A place from the tuple of the compiled half."""
+        """Makes a place from the number of a source and the tuple that the compiled library returns."""
         return cls(source, *RowPlace._of(native))

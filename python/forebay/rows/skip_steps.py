@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 
 def steps(ranges: Any) -> list[list[int]]:
-    """Ranges of steps, each as the first step and the step after the last."""
+    """Checks ``skip_steps``, and returns each range as its first step and the step after its last one."""
     wanted = "pass [(4000, 4010)] to skip steps 4000 to 4009"
     if isinstance(ranges, (str, bytes, Mapping)) or not isinstance(ranges, Iterable):
         raise InvalidError(f"skip_steps must be a list of pairs, got {ranges!r} ({wanted})")

@@ -1,1 +1,2 @@
-"""Samples that are not single rows: frozen values for ``samples=``."""
+"""The classes for the option ``samples=`` of a loader: windows of rows, packs, buckets, and draws by
+weight."""

@@ -1,4 +1,5 @@
-"""Packs of tokens and buckets of rows as the samples of a loader."""
+"""The options for samples of several lists or rows: packs of tokens, and buckets of rows of similar
+length."""
 
 from __future__ import annotations
 
@@ -24,33 +25,36 @@ class Pack:
     """Samples of a fixed length that contain several lists of numbers, such as tokens: a frozen value for
     ``samples=``.
 
-    The columns are delivered with shape ``(packs, length)``. By default no other columns are read. Others that
-    ``columns=[...]`` of the loader lists, and ``row_id=True``, are delivered as a :class:`Ragged` with a value for
-    each list of a pack, in the order of ``segment_ids``. These int32 columns are added:
+    The packed columns are delivered with shape ``(packs, length)``. By default no other columns are read.
+    Other columns that ``columns=[...]`` of the loader lists, and the row ids of ``row_id=True``, are
+    delivered as a :class:`Ragged` with a value for each list of a pack, in the order of ``segment_ids``.
+    These int32 columns are added:
 
     - ``position_ids``, of the same shape: the position of each number in its list, counted from the beginning
       of the list in the pack,
-    - ``segment_ids``, of the same shape: for each number, which list of the pack it belongs to, counted from 1;
+    - ``segment_ids``, of the same shape: for each number, the number of its list in the pack, counted from 1;
       0 for the padding at the end,
     - ``cu_seqlens``, a :class:`Ragged`: the borders of the lists in a pack, from 0 to ``length``. The padding
       counts as a list of its own at the end. :meth:`flash` makes the arguments of flash attention from it.
 
-    Lists are packed within their row group, so each row group has a pack or a few that are not full, unless
-    ``across`` says otherwise. Packs are the same in each epoch without ``reshuffle``; batches, plans and states
+    Lists are packed within their row group, so each row group has one or a few packs that are not full,
+    unless ``across`` is given. Packs are the same in each epoch without ``reshuffle``; batches, plans and
+    states
     count packs. The lengths of the lists are read before the first epoch, and are kept on local disk if this
     read more than 4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------
     columns : str or iterable of str
-        A column of lists of numbers, or several columns that are packed alike. Their lists must have the same
-        length in each row. Fields of structures cannot be packed.
+        A column of lists of numbers, or several columns that are packed in the same way. In each row, the
+        lists of all columns must have the same length. Fields of structures cannot be packed.
     length : int
         Number of numbers in a pack.
     split : bool or "long", default True
         Join the lists, and cut a list where a pack ends. With False, lists stay whole: each list, the longest
         first, is put into the pack in which it leaves the least room. With ``"long"`` only lists that are longer
-        than a pack are split: such a list fills packs of its own, and its rest is packed like a whole list.
+        than a pack are split: such a list fills packs of its own, and its remainder is packed like a whole
+        list.
     truncate : bool, default False
         With ``split=False``, cut off lists that are longer than a pack. By default such lists are an error,
         or are left out with ``on_bad_row=forebay.Skip(...)``.
@@ -60,9 +64,9 @@ class Pack:
         need -100, or another number that the loss ignores: ``{"labels": -100}``.
     bos, eos : float or mapping from str to float, optional
         Put this number, such as that of the token BOS or EOS, before or after each list: one for all columns, or one
-        for each column. It counts in the length of a pack, and in the columns that are added. A list that is cut
-        where a pack ends has ``bos`` only where it begins, and ``eos`` only where it ends; one that is cut off by
-        ``truncate`` has no ``eos``. An empty list has neither.
+        for each column. It counts in the length of a pack, and in the columns that are added. A list that is
+        cut where a pack ends has ``bos`` only where it begins, and ``eos`` only where it ends. A list that is
+        cut off by ``truncate`` has no ``eos``. An empty list has neither of them.
     lengths : str, optional
         Column of whole numbers with the length of the lists in each row, without ``bos`` and ``eos``. Packs are then
         planned without reading the lists. A list of another length makes its row bad, and its pack is left out.
@@ -73,9 +77,10 @@ class Pack:
         ``"dataset"``, the lists of a pack that crosses a border are read twice: with their own row group, and
         with the row group before it.
     reshuffle : bool, default False
-        Make other packs in each epoch: join the lists of a row group in random order or, with ``split=False``, pack
-        them with others. Every epoch has the same number of packs. Their lists depend on the data, the seed of the
-        shuffle and the number of the epoch alone. Needs ``across="row_group"``.
+        Make other packs in each epoch: join the lists of a row group in random order or, with
+        ``split=False``, pack lists together with other lists. Every epoch has the same number of packs. Their
+        content depends only on the data, the seed of the shuffle and the number of the epoch. Needs
+        ``across="row_group"``.
 
     Raises
     ------
@@ -93,23 +98,23 @@ class Pack:
     """
 
     columns: str | Iterable[str]
-    """The columns of lists."""
+    """The columns of lists that are packed."""
     length: int
-    """Number of numbers in a pack."""
+    """How many numbers a pack has."""
     split: bool | Literal["long"] = field(default=True, kw_only=True)
-    """Whether lists are cut where a pack ends: all of them, none, or those that are longer than a pack."""
+    """The lists that are cut where a pack ends: all, none, or with ``"long"`` those longer than a pack."""
     truncate: bool = field(default=False, kw_only=True)
     """Whether lists that are longer than a pack are cut off."""
     value: float | Mapping[str, float] = field(default=0, kw_only=True)
-    """The number that fills up a pack, or such a number for each column."""
+    """The number that fills up a pack, for all columns or by column."""
     bos: float | Mapping[str, float] | None = field(default=None, kw_only=True)
-    """The number before each list, or such a number for each column."""
+    """The number that is put before each list, for all columns or by column."""
     eos: float | Mapping[str, float] | None = field(default=None, kw_only=True)
-    """The number after each list, or such a number for each column."""
+    """The number that is put after each list, for all columns or by column."""
     lengths: str | None = field(default=None, kw_only=True)
     """Column with the lengths of the lists."""
     across: Across = field(default="row_group", kw_only=True)
-    """The range in which split lists continue."""
+    """How far split lists continue: within a row group, within a file, or through all files."""
     reshuffle: bool = field(default=False, kw_only=True)
     """Whether each epoch makes other packs."""
 
@@ -154,7 +159,7 @@ class Pack:
 
     @staticmethod
     def flash(batch: Mapping[str, Any]) -> tuple[np.ndarray[Any, np.dtype[np.int32]], int]:
-        """The arguments of flash attention for a batch whose packs follow each other:
+        """The arguments of flash attention for a batch whose packs are joined to one sequence, as in
         ``batch["tokens"].reshape(-1)``.
 
         Parameters
@@ -186,7 +191,7 @@ class Pack:
         return together, int(np.diff(together).max(initial=0))
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the compiled half reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split is True}
         spec["split_long"] = self.split == "long"
         for name in ("value", "bos", "eos"):
@@ -207,7 +212,8 @@ class Pack:
 
 
 def _numbers(numbers: Mapping[str, Any], argument: str, columns: tuple[str, ...]) -> dict[str, float]:
-    """The number of each named column. A column may be filled up with 0 by default, but no token is a default."""
+    """Checks a number for each column, as ``value``, ``bos`` and ``eos`` have them. Only ``value`` may leave
+    out columns, which are then filled up with 0."""
     for name, number in numbers.items():
         if name not in columns:
             raise InvalidError(
@@ -225,7 +231,8 @@ def _numbers(numbers: Mapping[str, Any], argument: str, columns: tuple[str, ...]
 
 @dataclass(frozen=True, repr=False)
 class Bucket:
-    """Samples of several rows of one row group with similar lengths: a frozen value for ``samples=``.
+    """Samples that consist of several rows of similar length, all from one row group: a frozen value for
+    ``samples=``.
 
     Each bucket is a batch, so rows need little padding to the length of the longest row of their batch. With
     ``batch_size=n`` a batch is n buckets, with up to n times the rows and tokens. All ranks have the same
@@ -237,8 +244,9 @@ class Bucket:
     Parameters
     ----------
     by : str
-        Stored name of a column of lists or texts, whose length is the length of the row, or of a column of
-        whole numbers, which are the lengths. The length of a text is its number of UTF-8 bytes.
+        Stored name of the column that gives the length of a row. In a column of lists or texts it is the
+        length of the list or text; a column of whole numbers has the lengths themselves. The length of a text
+        is its number of UTF-8 bytes.
     rows : int, optional
         The largest number of rows in a bucket.
     tokens : int, optional
@@ -246,9 +254,10 @@ class Bucket:
         more values is an error when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``.
         One of ``rows`` and ``tokens`` is needed.
     reshuffle : bool, default False
-        Make other buckets in each epoch: sort a row as if it were longer, by a random part of its length of up to an
-        eighth. There is then a little more padding, and a ninth of ``tokens`` is left free. Every epoch has the same
-        number of buckets, and their rows depend on the seed of the shuffle and the number of the epoch alone.
+        Make other buckets in each epoch: a row is sorted as if it were longer by a random amount, of up to an
+        eighth of its length. There is then a little more padding, and a ninth of ``tokens`` is left free.
+        Every epoch has the same number of buckets, and their rows depend only on the seed of the shuffle and
+        the number of the epoch.
 
     Raises
     ------
@@ -263,11 +272,12 @@ class Bucket:
     """
 
     by: str
-    """Column whose lengths, or numbers, are the lengths of the rows."""
+    """The column that gives the length of each row, by the length of its lists or texts, or by its
+    numbers."""
     rows: int | None = field(default=None, kw_only=True)
     """The largest number of rows in a bucket."""
     tokens: int | None = field(default=None, kw_only=True)
-    """The largest number of values in a bucket."""
+    """The largest number of values in a bucket, after its rows are padded to the longest one."""
     reshuffle: bool = field(default=False, kw_only=True)
     """Whether each epoch makes other buckets."""
 
@@ -284,7 +294,7 @@ class Bucket:
             raise InvalidError(f"reshuffle must be True or False, got {self.reshuffle!r}")
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the compiled half reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         spec = {"by": self.by, "rows": self.rows, "tokens": self.tokens, "reshuffle": self.reshuffle}
         return {"buckets": spec}
 

@@ -1,4 +1,4 @@
-"""Rows drawn by weight as the samples of a loader."""
+"""The option for epochs whose rows are drawn by weight."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ __all__ = ["Sample"]
 class Sample:
     """Rows that each epoch draws anew by their weights: a frozen value for ``samples=``.
 
-    The expected number of deliveries of a row in an epoch is proportional to its weight; each epoch has this
-    number rounded down or up. This is also true for all rows of a class together, so ``Sample(by="label")``
-    delivers the same number of rows of each class in each epoch, to within one. PyTorch's
-    ``WeightedRandomSampler`` draws each row independently, so that its numbers vary around the expected ones.
+    The expected number of deliveries of a row in an epoch is proportional to its weight; each epoch delivers
+    the row this number of times, rounded down or up. This is also true for all rows of a class together, so
+    ``Sample(by="label")`` delivers the same number of rows of each class in each epoch, to within one.
+    PyTorch's ``WeightedRandomSampler`` draws each row independently, so its numbers vary around the expected
+    numbers.
 
     A sample is a row: batches have their usual form, and ``len()``, plans and states count the rows that are
     drawn. All ranks have the same number of batches. The rows of an epoch depend only on the data, the seed
@@ -44,11 +45,11 @@ class Sample:
         The weight of classes that are not in the mapping. Default: such classes are an error.
     replacement : bool, default True
         Whether a row may be drawn several times in an epoch. If not, a row whose expected number is more than
-        1 is drawn once, and the other rows share the rest.
+        1 is drawn once, and the draws beyond that go to the other rows.
     rows : int, optional
         Number of rows in an epoch. Default with replacement: the number of rows with a weight over 0. Default
         without replacement: the largest number for which no row has an expected number above 1; for balanced
-        classes, the size of the rarest class for each.
+        classes, each class then has as many rows as the rarest class.
     seed : int, optional
         Seed of the draw. Default: the seed of the shuffle, or 0 without a shuffle.
 
@@ -114,7 +115,7 @@ class Sample:
         return hash((weights, self.by, self.others, self.replacement, self.rows, self.seed))
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the compiled half reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         weights: Any = "values" if self.by is None else self.weights
         if isinstance(weights, Mapping):
             weights = {"classes": {"weights": list(weights.items()), "others": self.others}}
@@ -131,7 +132,7 @@ class Sample:
 
 
 def _class(value: Any) -> int | str:
-    """The class in the form that the compiled half reads: a boolean is a number."""
+    """Converts the value of a class to the form that the compiled library reads: booleans become numbers."""
     if isinstance(value, str):
         return str(value)
     # numpy's booleans are not an Integral.

@@ -1,4 +1,4 @@
-"""Windows of consecutive rows as the samples of a loader."""
+"""The option for samples that are windows of consecutive rows."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Window:
         "y"]}``: a window reaches from the lowest offset to the highest, and a column has a value for each
         offset that lists it, in ascending order. Without ``columns=`` these columns are read.
     by : str, optional
-        Column of numbers or times that ascend within a window. Rows that are not stored in this order are an
-        error; a row without a value is in no window. Default: none.
+        Column of numbers or times that ascend within a window. It is an error if rows are not stored in this
+        order. A row without a value in this column is in no window. Default: none.
     gap : float or datetime.timedelta, optional
         The largest difference in ``by`` between a row and the row before it. For times, it is a
         ``timedelta``, or a number in the column's unit. Floats are compared at their precision. Default: any
@@ -67,14 +67,14 @@ class Window:
         (pyarrow's ``write_page_index=True``), or is local and has 1 MiB or more of a column in a row group;
         otherwise, and always for lists, the next row groups are read whole, and therefore twice.
     frames : {"together", "alone"}, default "together"
-        How the random crops, flips and colours of images are drawn. By default, once for all rows of a
-        window, and anew for the next window. With ``"alone"``, for each row, which then has the same pixels
-        in all windows of an epoch.
+        How the random crops, flips and colours of images are drawn. ``"together"`` draws once for all rows of
+        a window, and anew for the next window. ``"alone"`` draws once for each row, which then has the same
+        pixels in all windows of an epoch.
 
     stride : int, default 1
         Distance from one row of a window to the next: with 4, a window has the rows 0, 4, 8 and so on of the
         rows that it spans. ``overlap``, ``by``, ``gap`` and ``within`` refer to all rows that a window spans,
-        and a column ``row_id`` has all of them.
+        and a column ``row_id`` has the ids of all these rows.
 
     Raises
     ------
@@ -100,13 +100,13 @@ class Window:
     gap: float | timedelta | None = field(default=None, kw_only=True)
     """The largest difference in ``by`` between a row and the row before it."""
     overlap: bool | int = field(default=True, kw_only=True)
-    """Whether windows share rows, or the number of rows that they share."""
+    """Whether consecutive windows share rows, or the number of rows that they share."""
     within: str | None = field(default=None, kw_only=True)
     """Column in which all rows of a window have the same value."""
     across: Across = field(default="row_group", kw_only=True)
-    """The range in which a window may continue."""
+    """How far a window may reach: within a row group, within a file, or through all files."""
     frames: Frames = field(default="together", kw_only=True)
-    """Whether the images of a window are changed at random together or alone."""
+    """How random changes apply to the images of a window: the same to all together, or to each one alone."""
 
     stride: int = field(default=1, kw_only=True)
     """Distance from one row of a window to the next."""
@@ -157,8 +157,8 @@ class Window:
         Returns
         -------
         dict
-            For each column of the offset, its values for that row of each window. A structure is a dict of
-            its fields, and lists are in a list.
+            For each column of the offset, its value in that row of each window. A structure is a dict of its
+            fields; the lists of a column of lists are in a Python list.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class Window:
         return found
 
     def _spec(self) -> dict[str, Any]:
-        """The value in the form that the compiled half reads."""
+        """This object as JSON values, for the spec that the compiled library reads."""
         spec: dict[str, Any] = {"first": self.offsets[0], "last": self.offsets[-1]}
         if not isinstance(self.fields, int):
             spec["fields"] = [[offset, list(names)] for offset, names in self.fields.items()]
@@ -218,7 +218,7 @@ class Window:
 
 
 def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
-    """The columns of each offset, by ascending offset."""
+    """Checks ``fields``, and returns the columns of each offset, sorted by offset."""
     found = {}
     for key, names in fields.items():
         offset = whole(key, "an offset of fields", -(1 << 31), 31)
@@ -234,7 +234,7 @@ def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
 
 
 def _at(values: Any, row: int) -> Any:
-    """One row of each window."""
+    """The values of a column in one row of each window; ``row`` is its ordinal in the window."""
     if isinstance(values, Mapping):
         return {name: _at(field, row) for name, field in values.items()}
     if not isinstance(values, Ragged):

@@ -1,1 +1,1 @@
-"""The shard of this process, as the user, a launcher, or the devices of JAX determine it."""
+"""The shard (rank and world size) of this process, as the user, a launcher or the devices of JAX set it."""

@@ -10,21 +10,21 @@ from ..errors import InvalidError
 
 __all__: list[str] = []
 
-#: Rows of a batch, as ranges.
+#: A set of rows of a batch, as ranges: the first row, and the row after the last.
 Ranges = frozenset[tuple[int, int]]
 
 
 def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
-    """The number of this process, and for each process of a sharding the rows of a batch on its devices."""
+    """Returns the number of this process, and by process the rows of a batch that its devices hold."""
     # An object can be a sharding only if JAX was imported.
     jax = sys.modules.get("jax")
     if jax is None or not isinstance(sharding, jax.sharding.Sharding):
         raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
     if isinstance(sharding, jax.sharding.NamedSharding):
-        # Only the sharding of the rows matters here.
+        # Only the first dimension of the batch matters here, because it has the rows.
         first = sharding.spec[0] if len(sharding.spec) else None
         sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(first))
-    # Every sharding of these devices can divide this number of rows.
+    # A batch with one row for each device can be divided by every sharding over these devices.
     total = len(sharding.device_set)
     rows: dict[int, set[tuple[int, int]]] = {}
     for device, (of_device, *_) in sharding.devices_indices_map((total,)).items():
@@ -34,7 +34,7 @@ def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
 
 
 def place_of(process: int, rows: Mapping[int, Ranges]) -> dict[str, int]:
-    """Rank and world of a process, from the rows of a batch that each process has.
+    """Rank and world size of a process, from the rows of a batch that each process has.
 
     Raises
     ------

@@ -10,15 +10,15 @@ from ..errors import InvalidError
 
 __all__: list[str] = []
 
-#: The next move if the environment does not have the rank.
+#: The advice in errors if the environment variables do not give the rank.
 NEXT = "pass forebay.Shard(rank=..., world=...)"
 
 
 class Said(NamedTuple):
-    """The rank and the world size that a launcher gave a process, not checked yet."""
+    """The rank and the world size that a launcher set for this process. They are not checked yet."""
 
     launcher: str
-    #: The variables of the launcher, with their values.
+    #: The environment variables that the launcher set, with their values.
     variables: Mapping[str, Any]
     rank: Any
     world: Any
@@ -28,19 +28,19 @@ class Said(NamedTuple):
 
 
 def found(environ: Mapping[str, str]) -> list[Said]:
-    """The ranks of all launchers that are found, the innermost first.
+    """The ranks from all launchers whose variables are set, the innermost launcher first.
 
     Raises
     ------
     InvalidError
-        A variable makes no sense, or the process has no shard.
+        A variable has an invalid value, or this process does not train.
     """
     said: list[Said] = []
     for read in _LAUNCHERS:
         try:
             one = read(environ)
         except InvalidError:
-            # An inner launcher has the rank, so the variables of this one do not matter.
+            # If a launcher further inside gave the rank, this launcher's variables do not matter.
             if not said:
                 raise
         else:
@@ -50,7 +50,7 @@ def found(environ: Mapping[str, str]) -> list[Said]:
 
 
 def nothing(environ: Mapping[str, str]) -> InvalidError:
-    """The error for an environment without the rank."""
+    """The error for an environment whose variables do not give the rank."""
     if _is_batch_script(environ) and "SLURM_NTASKS" in environ:
         return InvalidError(
             f"SLURM_NTASKS={environ['SLURM_NTASKS']}, but this process is the job's script, not one of its "
@@ -71,12 +71,13 @@ def nothing(environ: Mapping[str, str]) -> InvalidError:
     )
 
 
-#: Reads the rank that a launcher gave; ``None`` without this launcher.
+#: A function that reads the rank from the variables of one launcher, and returns ``None`` if they are not
+#: set.
 _Reader: TypeAlias = Callable[[Mapping[str, str]], "Said | None"]
 
 
 class _Pair(NamedTuple):
-    """A launcher that sets a variable for the rank and one for the world size."""
+    """A launcher that sets one variable for the rank and one for the world size."""
 
     launcher: str
     rank: str
@@ -89,14 +90,14 @@ class _Pair(NamedTuple):
         return Said(self.launcher, {self.rank: rank, self.world: world}, rank, world)
 
 
-#: The jobs of a TensorFlow cluster that train, in the order of their ranks. "master" is an older name of
-#: "chief".
+#: The kinds of processes ("jobs") of a TensorFlow cluster that train, in the order of their ranks. "master"
+#: is an older name of "chief".
 _TRAINERS = ("chief", "master", "worker")
 
 
 def _tensorflow(environ: Mapping[str, str]) -> Said | None:
-    """Reads ``TF_CONFIG``, which has the processes of a cluster by their jobs, and the place of this
-    process."""
+    """Reads ``TF_CONFIG``, which lists the processes of a TensorFlow cluster by job, and names the job and
+    the number of this process."""
     text = environ.get("TF_CONFIG")
     if not text:
         return None
@@ -112,7 +113,7 @@ def _tensorflow(environ: Mapping[str, str]) -> Said | None:
             f'"index": 0}}}}: {error} (correct it, unset it, or {NEXT})'
         ) from None
     if not jobs:
-        # A process that trains alone.
+        # Without a cluster, this process trains alone.
         return None
     if job == "evaluator":
         raise InvalidError(
@@ -140,7 +141,8 @@ def _tensorflow(environ: Mapping[str, str]) -> Said | None:
 
 
 def _tpu(environ: Mapping[str, str]) -> Said | None:
-    """Reads the rank of a TPU host in one slice or several, in the order in which JAX counts hosts."""
+    """Reads the rank of a TPU host, in one slice of TPUs or in several, in the order in which JAX counts
+    hosts."""
     hosts = next((name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if name in environ), None)
     if hosts is None or "TPU_WORKER_ID" not in environ:
         return None
@@ -161,19 +163,20 @@ def _tpu(environ: Mapping[str, str]) -> Said | None:
 def _slurm(environ: Mapping[str, str]) -> Said | None:
     if _is_batch_script(environ) and environ.get("SLURM_NTASKS") != "1":
         return None
-    # The number of tasks in this step; the job may have more.
+    # This is the number of tasks in this step of the SLURM job; the whole job may have more.
     tasks = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environ else _SLURM.world
     return _SLURM._replace(world=tasks)(environ)
 
 
 def _is_batch_script(environ: Mapping[str, str]) -> bool:
-    """Whether this process is the script of a SLURM job, which srun did not start. The script has the
-    variables of the first task."""
+    """Whether this process is the batch script of a SLURM job, and not a task that srun started. The script
+    has the environment variables of the first task."""
     return "SLURM_JOB_ID" in environ and "SLURM_STEP_ID" not in environ and "SLURM_STEPID" not in environ
 
 
 def _check_pmix(environ: Mapping[str, str], said: list[Said]) -> None:
-    """Refuses a PMIx rank that differs from the rank of the launcher. PMIx sets no number of processes."""
+    """Raises an error if the rank of PMIx differs from the rank of the launcher that uses PMIx. PMIx itself
+    does not set the number of processes."""
     rank = environ.get("PMIX_RANK")
     served = [one for one in said if one.launcher in _SERVED_BY_PMIX]
     if rank is None or not served or any(str(one.rank) == str(rank) for one in served):
@@ -188,8 +191,8 @@ _SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_NTASKS")
 
 _SERVED_BY_PMIX = ("Open MPI", "PMI", "SLURM")
 
-#: The launchers, the innermost first: torchrun is started inside a SLURM or MPI job, never the other way
-#: round.
+#: The functions that read each launcher's variables, the innermost launcher first: torchrun is started inside
+#: a SLURM or MPI job, never the other way round.
 _LAUNCHERS: tuple[_Reader | _Pair, ...] = (
     _Pair("torchrun", "RANK", "WORLD_SIZE"),
     _Pair("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"),

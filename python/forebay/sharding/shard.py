@@ -1,4 +1,5 @@
-"""The share of the data set that this process trains on."""
+"""The ``Shard`` of a process: its rank and the number of processes, which decide the rows that it trains
+on."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _LOG = logging.getLogger("forebay")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Shard:
-    """The share of one training process.
+    """The share of the rows that one training process gets.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class Shard:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Shard:
-        """The shard that the launcher gave this process.
+        """The shard of this process, from the environment variables that its launcher set.
 
         It reads the variables of torchrun, Horovod, JAX, TensorFlow (``TF_CONFIG``), hosts of TPUs, Open MPI,
         PMI and SLURM. It logs the variables that it used at level INFO, to the logger ``forebay``. Variables
@@ -114,7 +115,7 @@ class Shard:
 
     @classmethod
     def from_sharding(cls, sharding: Any) -> Shard:
-        """The shard of this process of JAX, for global batches with this sharding.
+        """The shard of this JAX process, for global batches that are divided by ``sharding``.
 
         Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is
         split over them, have the same rank and read the same rows.
@@ -127,8 +128,8 @@ class Shard:
         Returns
         -------
         Shard
-            The position of this process's rows in a batch as the rank, and the number of such positions as
-            the world size.
+            As the rank, the position of this process's rows among the parts of a batch; as the world size,
+            the number of different parts.
 
         Raises
         ------
@@ -152,7 +153,8 @@ class Shard:
 
 
 def _nested(inner: Shard, outer: Shard) -> bool:
-    """Whether each process of ``outer`` can have started the same number of processes of ``inner``."""
+    """Whether ``inner`` fits ``outer``, if each process of the outer launcher started the same number of
+    processes of the inner one."""
     if inner.world % outer.world:
         return False
     return inner.rank // (inner.world // outer.world) == outer.rank

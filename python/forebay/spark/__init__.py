@@ -47,37 +47,38 @@ __all__ = ["Written", "dataset"]
 
 _LOG = logging.getLogger("forebay")
 
-#: Default size of a row group. The window of each process has several row groups, and one of Spark's default
-#: 128 MiB would fill a small window.
+#: Default size of a row group. The shuffle window of each process should have several row groups, and a row
+#: group of Spark's default, 128 MiB, would fill a small window alone.
 ROW_GROUP_SIZE = "32MiB"
 
 #: The largest size of a row group that Spark accepts, in bytes.
 _MAX_ROW_GROUP_SIZE = (1 << 31) - 1
 
-#: Codecs that Spark writes and forebay reads; "uncompressed" is another name of "none".
+#: The compression codecs that Spark writes and forebay reads; "uncompressed" is another name of "none".
 _COMPRESSIONS = ("gzip", "lz4_raw", "none", "snappy", "uncompressed", "zstd")
 
-#: Matches the valid names of a folder.
+#: Matches the names that a user may give a folder.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-#: Number of characters of the hash that distinguishes two forms of one name.
+#: Number of characters of the hash that tells apart data sets of one name that differ in columns or options.
 _FORM_CHARACTERS = 12
 
 
 class Written(Dataset):
     """The data set that :func:`dataset` wrote: a :class:`forebay.Dataset` that can be deleted.
 
-    Unpickling makes a plain data set of it, because only the driver deletes.
+    Unpickling makes a plain data set of it, because only Spark's driver process deletes data sets.
     """
 
     _folder: Folder | None = None
     _urls: str
 
     def delete(self) -> None:
-        """Removes the files, and the folder of the name if it holds no other data set.
+        """Removes the files of the data set, and the folder with its name if it holds no other data set.
 
-        No process may read the files any more. Another call that found the same data set loses it too. If the
-        files do not exist, or the data set is a table that was not copied, nothing happens.
+        No process may be reading the files. If another call of :func:`dataset` returned the same data set, it
+        is removed too. If the files do not exist, or the data set is a table that was not copied, nothing
+        happens.
 
         Raises
         ------
@@ -116,7 +117,8 @@ class _Options(NamedTuple):
         return cls(size, compression)
 
     def for_spark(self) -> dict[str, Any]:
-        # The file that marks a complete folder, also if the session has turned it off.
+        # Spark must write the file _SUCCESS, which marks a complete folder, even if the session turned it
+        # off.
         named = {
             "parquet.block.size": self.row_group_size,
             "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
@@ -135,19 +137,20 @@ def dataset(
     compression: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Written:
-    """A DataFrame as a data set: Spark writes it as Parquet the first time, and later calls find it there.
+    """Makes a data set of a DataFrame: Spark writes it as Parquet the first time, and later calls find the
+    files.
 
-    A DataFrame that reads a Delta or Iceberg table and does nothing else is that table: it is opened at the version or
-    snapshot that the DataFrame shows, and nothing is written. It is copied all the same if ``dtype`` or ``name`` is
-    given.
+    If a DataFrame only reads a Delta or Iceberg table, the table itself is opened, at the version or snapshot
+    that the DataFrame shows, and nothing is written. If ``dtype`` or ``name`` is given, it is written
+    nevertheless.
 
     The name of the folder depends on the plan of the DataFrame, and on the path, size and time of each file
     that the plan reads. So the same program finds the folder that it wrote, and a DataFrame with another
-    selection, another function or a changed file is written anew. If the plan does not determine the rows,
-    such as the plan of a DataFrame that was made from Python rows, each call writes it anew, with a warning
-    of the logger ``forebay``, unless ``name`` is given.
+    selection, another function or a changed file is written anew. If the plan does not determine the rows, as
+    for a DataFrame that was made from Python rows, each call writes the DataFrame anew and logs a warning to
+    the logger ``forebay``, unless ``name`` is given.
 
-    Vectors of ``pyspark.ml`` become arrays; sparse vectors with all of their zeros.
+    Vectors of ``pyspark.ml`` become arrays, in which the zeros of sparse vectors are written out.
 
     Call this function in the driver, and pass the result to the training function: each process opens the
     same files, and raises an error if they have changed. Only complete folders are used: the folder of a
@@ -170,7 +173,7 @@ def dataset(
         The type of all floats and doubles, also within arrays and structures, and of vectors. Default: types
         are not changed, and vectors are ``float64``.
     row_group_size : int or str, default "32MiB"
-        Bytes of a row group before compression.
+        Size of a row group in bytes, before compression.
     compression : str, optional
         ``"snappy"``, ``"gzip"``, ``"zstd"``, ``"lz4_raw"`` or ``"uncompressed"``. Default: the codec of the
         session, which is ``"snappy"`` unless it is configured otherwise.
@@ -186,13 +189,13 @@ def dataset(
     Raises
     ------
     InvalidError
-        ``frame`` is not a DataFrame of classic Spark, or is a stream; another argument is malformed; or a
-        function of the DataFrame raises.
+        ``frame`` is a stream, or is not a DataFrame of classic Spark; another argument is malformed; or a
+        Python function in the DataFrame raises an exception.
     UnsupportedError
         A column has a user-defined type that is not a vector.
     IoError, DeniedError
         Spark cannot read the DataFrame or write the folder; or not all rows that Spark wrote are found,
-        because ``cache_url`` is another folder for the executors.
+        because ``cache_url`` names a different folder on the executors' machines.
 
     Examples
     --------
@@ -240,7 +243,8 @@ def _check(frame: Any, name: str | None) -> None:
 
 
 def _name(frame: Any) -> str:
-    """The name of the plan, or a unique name if the plan has none."""
+    """The name for a folder: the hash of the DataFrame's plan, or a unique name if the plan has no
+    identity."""
     try:
         return spark_plan.name(frame)
     except UnsupportedError as error:
@@ -250,13 +254,15 @@ def _name(frame: Any) -> str:
 
 
 def _form(frame: Any, options: _Options) -> str:
-    """A hash that distinguishes data sets of one name: of their columns and the options of writing."""
+    """A hash of the columns and the options for writing, which tells apart different data sets of one
+    name."""
     said = json.dumps([frame.schema.json(), *options])
     return hashlib.sha256(said.encode()).hexdigest()[:_FORM_CHARACTERS]
 
 
 def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mapping[str, Any] | None) -> str:
-    """Writes to a new folder of this call. If another call has finished before, its folder is used."""
+    """Writes the DataFrame to a new folder, and returns the URL of the complete folder to use. If another
+    call completed its folder first, that is the folder of the other call."""
     folder.make()
     own = folder.new()
     url = folder.url(own)
@@ -284,8 +290,8 @@ def _write(frame: Any, folder: Folder, options: _Options, storage_options: Mappi
 
 
 def _remove(folder: Folder, own: str, url: str) -> None:
-    """Removes a folder that is not needed. An error of the removal is not raised, because it must not hide
-    the first error."""
+    """Removes a folder that is not needed. If it cannot be removed, the error is only logged, so that it does
+    not hide an earlier error."""
     try:
         with told(f"{url}: Spark cannot remove what it wrote", "remove the folder yourself", url):
             folder.remove(own)

@@ -1,5 +1,5 @@
-"""Converts the columns of a DataFrame to types that Parquet has: vectors to arrays, and floats to one
-precision."""
+"""Converts the columns of a Spark DataFrame before it is written: vectors become arrays, and all floats get
+one precision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PRECISIONS = {"float32": FloatType(), "float64": DoubleType()}
 
 
 def precision(dtype: Any) -> str | None:
-    """The name of a float type; ``None`` without one.
+    """Checks ``dtype``, and returns its name, ``"float32"`` or ``"float64"``; ``None`` for None.
 
     Raises
     ------
@@ -47,13 +47,13 @@ def precision(dtype: Any) -> str | None:
 
 
 def converted(frame: Any, dtype: str | None) -> Any:
-    """The DataFrame with vectors as arrays, and with floats at any depth in one precision. A DataFrame that
-    needs no change is returned itself.
+    """Returns the DataFrame with arrays in place of vectors, and with all floats, also nested ones, in one
+    precision. A DataFrame that needs no change is returned unchanged.
 
     Raises
     ------
     UnsupportedError
-        A column has another user-defined type.
+        A column has a user-defined type that is not a vector.
     """
     columns = [_column(field, dtype) for field in frame.schema.fields]
     if all(column is None for column in columns):
@@ -65,13 +65,14 @@ def converted(frame: Any, dtype: str | None) -> Any:
 
 
 def _column(field: StructField, dtype: str | None) -> Any:
-    """The expression that replaces a column; ``None`` if the column stays."""
+    """The expression that replaces a column; ``None`` if the column is not changed."""
     kind = field.dataType
     if _is_vector(kind):
         from pyspark.ml.functions import vector_to_array
 
         column = _of(field.name)
-        # vector_to_array raises for null, so a null is passed around it.
+        # vector_to_array raises an error for null, so it is called only for other values, and a null stays
+        # null.
         return functions.when(column.isNotNull(), vector_to_array(column, dtype or "float64"))
     if isinstance(kind, UserDefinedType):
         raise UnsupportedError(
@@ -91,7 +92,8 @@ def _is_vector(kind: DataType) -> bool:
 
 
 def _with_floats(kind: DataType, floats: DataType) -> DataType:
-    """The same type with floats of one precision. Keys of maps stay, because two keys could become equal."""
+    """The same type with floats of one precision. Keys of maps are not changed, because two of them could
+    become equal."""
     if isinstance(kind, (FloatType, DoubleType)):
         return floats
     if isinstance(kind, ArrayType):

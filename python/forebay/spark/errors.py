@@ -1,5 +1,5 @@
-"""Converts errors of Spark to errors of this package: the message has the cause, without the stack traces of
-two languages."""
+"""Converts errors of Spark to errors of this package, whose messages have the cause without the stack traces
+of Java and Python."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from ..errors import DeniedError, ForebayError, InvalidError, IoError
 
 __all__: list[str] = []
 
-#: The longest chain of causes that is followed, because an exception may be its own cause.
+#: The largest number of causes of a Java exception that are followed; an exception may be its own cause.
 _MAX_CAUSES = 50
 
-#: Match names of Java's exceptions, which decide the class of the error.
+#: Patterns for the names of Java exceptions that become a DeniedError or an InvalidError.
 _DENIED = re.compile(r"AccessControl|AccessDenied|Forbidden|Unauthorized|NotAuthorized")
 _INVALID = re.compile(r"AnalysisException|ParseException|IllegalArgumentException|Unsupported\w*Exception")
 
-#: Begins the text of an exception that a Python function raised in a worker.
+#: The beginning of the text of an exception that a Python function raised in a worker process of Spark.
 _TRACEBACK = "Traceback (most recent call last)"
 
 
 @contextmanager
 def told(doing: str, next_move: str, file: str | None = None) -> Iterator[None]:
-    """Raises exceptions of Spark as errors of this package, with the action, the cause and the next move."""
+    """A context that raises exceptions of Spark as errors of this package. Their messages have the failed
+    action ``doing``, the cause, and ``next_move``, the advice for the user."""
     try:
         yield
     except ForebayError:
@@ -64,7 +65,7 @@ def _cause(error: Exception) -> tuple[type[ForebayError], str]:
 
 
 def _chain(java: Any) -> Iterator[Any]:
-    """An exception of Java and the chain of its causes."""
+    """Yields an exception of Java, its cause, the cause of that, and so on."""
     for _ in range(_MAX_CAUSES):
         if java is None:
             return
@@ -73,9 +74,10 @@ def _chain(java: Any) -> Iterator[Any]:
 
 
 def _raised(text: str) -> str:
-    """The exception that a function of the DataFrame raised, from the last line of its traceback."""
+    """The exception that a Python function of the DataFrame raised, and its place in the user's code, from
+    the traceback in ``text``."""
     lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
-    # Behind an empty line, Java's stack trace or other text of Spark follows.
+    # The traceback ends at the first empty line; Java's stack trace or other text of Spark follows.
     end = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
     own = [line.strip() for line in lines[:end] if not line.startswith((" ", "\t"))]
     places = re.findall(r'File "([^"]+)", line (\d+)', "\n".join(lines[:end]))

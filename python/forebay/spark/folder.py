@@ -12,14 +12,14 @@ from .errors import told
 
 __all__: list[str] = []
 
-#: The file that Spark adds when all other files of a folder are complete.
+#: The name of the file that Spark adds to a folder when all other files in it are complete.
 COMPLETE = "_SUCCESS"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Folder:
-    """The folder of one name, with a subfolder for each call that wrote the data set.
+    """The folder for the DataFrames with one name. Each call that writes a DataFrame makes a subfolder in it.
 
     Parameters
     ----------
@@ -30,7 +30,8 @@ class Folder:
     name : str
         The name of this folder.
     form : str
-        The hash of the columns and the options of writing. Subfolders of another form are other data sets.
+        The hash of the columns and the options for writing. Subfolders whose names begin with another hash
+        are other data sets.
     """
 
     def __init__(self, session: Any, cache_url: str, name: str, form: str) -> None:
@@ -40,7 +41,7 @@ class Folder:
         if self._is_local:
             cache_url = f"file://{os.path.abspath(cache_url)}"
         elif cache_url.startswith("s3:") and settings.get("fs.s3.impl") is None:
-            # Hadoop's connector for S3 has the scheme s3a. forebay reads both.
+            # Hadoop's connector for S3 only knows the scheme s3a; forebay reads URLs of both schemes.
             cache_url = f"s3a:{cache_url[3:]}"
         self._at = f"{cache_url.rstrip('/')}/{name}"
         self._form = form
@@ -70,15 +71,15 @@ class Folder:
                 raise IoError(f"{place}: the file system refuses it ({move})", file=file)
 
     def new(self) -> str:
-        """A new subfolder, to which no other call writes."""
+        """The path of a new subfolder, to which no other call writes."""
         return f"{self._at}/{self._form}-{uuid.uuid4().hex}"
 
     def url(self, folder: str) -> str:
-        """The URL of a subfolder for forebay."""
+        """Converts the path of a subfolder to the path or URL by which forebay opens it."""
         return folder.removeprefix("file://") if self._is_local else folder
 
     def remove(self, folder: str) -> None:
-        """Removes a subfolder, and the folder itself if it is empty then."""
+        """Removes a subfolder, and then the folder itself if it is empty."""
         self._files.delete(self._hadoop.Path(folder), True)
         at = self._hadoop.Path(self._at)
         if self._files.exists(at) and not len(self._files.listStatus(at)):

@@ -1,8 +1,8 @@
-"""The identity of a DataFrame of Spark, from its plan and the files that the plan reads.
+"""Computes the identity of a Spark DataFrame, a hash of its query plan and of the files that the plan reads.
 
-Two DataFrames of the same identity have the same rows, also in two programs. A plan has no identity, and is
-refused, if its rows depend on something that is not in the plan: a table in memory, a clock, a function of
-another language.
+Two DataFrames with the same identity have the same rows, even in two programs. A plan has no identity, which
+is an error, if its rows depend on something that is not in the plan: a table in memory, a clock, or a
+function in another language than Python.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from ..errors import UnsupportedError
 
 __all__: list[str] = []
 
-#: Number of characters of a name: half of a SHA-256, which is enough to be unique.
+#: Number of hexadecimal digits in an identity: half of a SHA-256, which is enough to be unique.
 NAME_CHARACTERS = 32
 
-#: Sources whose rows depend only on the plan.
+#: The sources of a plan (its leaf nodes) whose rows depend only on the plan.
 _KNOWN_LEAVES = {"Range", "OneRowRelation", "CTERelationRef"}
 
-#: Parts of a plan whose text does not determine their result, and parts whose result differs each time.
+#: Patterns for the parts of a plan whose text does not determine their result and, below, for those whose
+#: result differs each time.
 _OPAQUE = re.compile(r"Scala(UDF|UDAF|Aggregator)|Hive\w*(UDF|Function)\w*|Typed\w+|DeserializeToObject|\w*InR")
 _CLOCKS = re.compile(r"Current\w+|Now|LocalTimestamp|Uuid")
 
-#: Settings that do not change the rows of a plan.
+#: Pattern for the settings of Spark that do not change the rows of a plan.
 _NEUTRAL_SETTINGS = re.compile(
     r"spark\.sql\.(warehouse|artifact|shuffle|adaptive|debug|execution|ui|files|session\.id)\b"
 )
-#: Settings that change the rows of a plan, and whose default may depend on the machine or the release.
+#: The settings of Spark that change the rows of a plan and whose default may depend on the machine or the
+#: release. Their values are part of the identity even if they are not set.
 _SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
 
 #: The setting for the number of list members in the text of a plan. By default Spark leaves out the members
@@ -41,7 +43,7 @@ _ALL_FIELDS = str(2**31 - 1)
 
 
 def name(frame: Any) -> str:
-    """The identity of a DataFrame as the name of a folder.
+    """The identity of a DataFrame as text, which serves as the name of a folder.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def name(frame: Any) -> str:
 
 
 def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
-    """Everything that the rows depend on, piece by piece."""
+    """Yields, as pieces of text, everything that the rows of a DataFrame depend on."""
     yield frame.schema.json()
     session = frame.sparkSession
     for key in _SETTINGS:
@@ -66,8 +68,8 @@ def _said(frame: Any, plan: Any, parts: list[Any]) -> Iterator[str]:
     for key, value in sorted(_settings(session).items()):
         if key.startswith("spark.sql.") and key not in _SETTINGS and not _NEUTRAL_SETTINGS.match(key):
             yield f"{key}={value}"
-    # The canonical plan has normalised numbers of columns. Its text and its JSON each have parts that the
-    # other leaves out.
+    # The canonical plan numbers its columns in a fixed way. Both its text and its JSON are used, because each
+    # has parts that the other leaves out.
     canonical = plan.canonicalized()
     yield _text(session, canonical)
     nodes = re.sub(r'"jvmId":"[^"]*"', "", canonical.toJSON())
@@ -104,7 +106,8 @@ def _text(session: Any, plan: Any) -> str:
 
 
 def _leaf(session: Any, leaf: Any) -> Iterator[str]:
-    """The identity of the data that a source of a plan reads."""
+    """Yields the texts that identify the data that a source (leaf node) of a plan reads: its options and
+    files."""
     kind = leaf.getClass().getSimpleName()
     if kind in _KNOWN_LEAVES:
         return
@@ -124,7 +127,8 @@ def _leaf(session: Any, leaf: Any) -> Iterator[str]:
 
 
 def _functions(node: Any) -> Iterator[str]:
-    """The pickled functions of Python in a plan, with what they capture."""
+    """Yields a hash of each pickled Python function in a plan. The pickle includes the values that the
+    function captures."""
     for expression in _sequence(node.expressions()):
         yield from _functions_within(expression)
     for child in _sequence(node.children()):

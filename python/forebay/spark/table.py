@@ -1,4 +1,4 @@
-"""DataFrames of Spark that are one version of a Delta or Iceberg table, and nothing else."""
+"""Recognises DataFrames of Spark that read one version of a Delta or Iceberg table unchanged."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ __all__: list[str] = []
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
-#: Nodes of a plan that change no rows. Columns are compared separately.
+#: The nodes of a plan that do not change rows. They may change columns, which are compared separately.
 _SAME = {"SubqueryAlias", "Project"}
 
 #: Matches the class that lists the files of a Delta table; its name differs between releases of Delta.
 _INDEX = re.compile(r"(Tahoe|PreparedDelta)\w*")
 
-#: Iceberg's table in Spark, and the class of tables that are not views of metadata.
+#: The class of Iceberg's tables in Spark and, below, the class of Iceberg tables that hold the user's rows
+#: and not metadata.
 _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _BASE_TABLE = "org.apache.iceberg.BaseTable"
 
-#: Options of reading with which Iceberg reads the rows of one snapshot.
+#: The options of a read that choose Iceberg's snapshot and, below, the options that do not change the rows.
 _OF_SNAPSHOTS = {"snapshot-id", "tag", "branch", "as-of-timestamp"}
 _SAME_ROWS = {"path", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "batch-size", "locality"}
 
 
 class TableVersion(NamedTuple):
-    """One version of a table: the number of a Delta table's version, or the snapshot of an Iceberg table."""
+    """A table at one version: the version number of a Delta table, or the snapshot id of an Iceberg table."""
 
     url: str
     version: int
 
 
 def version_of(frame: Any) -> TableVersion | None:
-    """The version of a table that a DataFrame is; ``None`` if it is anything else."""
+    """The table and version that a DataFrame reads without a change; ``None`` if it does anything else."""
     whole = plan = frame._jdf.queryExecution().analyzed()
     while _name(plan) in _SAME:
         plan = plan.child()
-    # A column that was computed has another number, also under the same name.
+    # The ids of the columns are compared, because a computed column has a new id, even under a stored name.
     if whole.output().mkString(",") != plan.output().mkString(","):
         return None
     if _name(plan) == "LogicalRelation":
@@ -47,7 +48,7 @@ def version_of(frame: Any) -> TableVersion | None:
 
 
 def _of_delta(frame: Any, plan: Any) -> TableVersion | None:
-    # Delta's relation is of an anonymous class that extends this class.
+    # Delta's relation has an anonymous class that extends HadoopFsRelation, so the name cannot be compared.
     if not _is(frame, plan.relation(), _RELATION):
         return None
     index = plan.relation().location()
@@ -65,26 +66,30 @@ def _of_iceberg(frame: Any, plan: Any) -> TableVersion | None:
     if str(of_spark.getClass().getName()) != _SPARK_TABLE:
         return None
     table = of_spark.table()
-    # Iceberg's tables of metadata, such as files, snapshots and partitions, have other classes.
+    # Iceberg shows its metadata (files, snapshots, partitions) as tables too, which have other classes.
     if not _is(frame, table, _BASE_TABLE) or list(of_spark.schema().fieldNames()) != list(frame.columns):
         return None
-    # If the session has a branch that is to be checked before it is published, Spark reads that branch.
+    # With this setting Spark reads a branch whose changes are audited before they are published, and not the
+    # table.
     if frame.sparkSession.conf.get("spark.wap.branch", None) is not None:
         return None
     snapshot = _snapshot(of_spark, table, plan.options())
     if snapshot is None:
         return None
-    # Metadata in another folder cannot be found from the folder of the table.
+    # If a table keeps its metadata in another folder, the metadata file is named instead of the table's
+    # folder.
     elsewhere = table.properties().get("write.metadata.path") is not None
     url = table.operations().current().metadataFileLocation() if elsewhere else table.location()
     return TableVersion(str(url), snapshot)
 
 
 def _snapshot(of_spark: Any, table: Any, options: Any) -> int | None:
-    """The snapshot of an Iceberg table that Spark reads; ``None`` if it reads something else, or nothing."""
+    """The id of the Iceberg snapshot that Spark reads; ``None`` if Spark does not read the rows of one
+    snapshot."""
     names = {str(name) for name in options.keySet()}
     chosen = names & _OF_SNAPSHOTS
-    # With other options, such as two snapshots, Spark reads changes instead of the rows of a snapshot.
+    # With other options, such as a start and an end snapshot, Spark reads changes and not the rows of a
+    # snapshot.
     if names - _OF_SNAPSHOTS - _SAME_ROWS or len(chosen) > 1:
         return None
     if of_spark.snapshotId() is not None:

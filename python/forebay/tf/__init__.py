@@ -60,8 +60,8 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     Returns
     -------
     Batches
-        Iterable once per epoch, with ``len(train)`` batches, of the types of :func:`dataset`. Unlike with
-        :func:`dataset`, a structure is a dict of its fields, and windows of text are delivered.
+        Iterable once per epoch, with ``len(train)`` batches, of the same types as those of :func:`dataset`.
+        Structures are also delivered, as dicts of their fields, and so are windows of text.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
 
 
 def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: Any = None) -> Any:
-    """A ``tf.data.Dataset`` of one epoch; iterating over it again reads the next one.
+    """A ``tf.data.Dataset`` of one epoch; iterating over it again reads the next epoch.
 
     An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of
     differing lengths are ragged tensors, text and bytes are strings, times are ``int64`` in the column's
@@ -104,9 +104,9 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     state counts the batches that TensorFlow took, which may be a few more than the model received.
     :func:`batches` counts exactly.
 
-    Under ``tf.distribute`` with several workers, each passes the data set of a loader with its own shard. A
-    strategy does not divide the data set again: each worker gets the batches of its loader, which its
-    replicas share. A loader without a shard, or with the shard of another worker, is refused there.
+    Under ``tf.distribute`` with several workers, each worker passes the data set of a loader with its own
+    shard. A strategy does not divide this data set again: each worker gets the batches of its loader, which
+    its replicas share. A loader without a shard, or with the shard of another worker, raises an error there.
 
     Parameters
     ----------
@@ -164,13 +164,13 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
         return iter(found)
 
     made = tf.data.Dataset.from_generator(generate, output_signature=output_signature)
-    # TensorFlow never frees the function, so the function does not keep the loader: the data set and all data
-    # sets that are made from it do.
+    # TensorFlow never frees `generate`, so that function has no reference to the loader. The data set keeps
+    # the loader alive, and so do all data sets that are made from it.
     return tf_distribute.marked(made, batches)
 
 
 class _Made(Mapping[str, Any]):
-    """A mapping that converts a column when it is picked."""
+    """A mapping from names to columns that converts a column when it is accessed."""
 
     def __init__(self, columns: Mapping[str, Any], make: Callable[[str, Any], Any]) -> None:
         self._columns = columns
@@ -195,15 +195,15 @@ def _element(batch: _Made, x: Any, y: Any) -> Any:
 
 
 def _tensor(name: str, value: Any) -> Any:
-    """A column as tensors; a structure as a dict of them."""
+    """Converts a column to a tensor, and a structure to a dict of tensors."""
     if isinstance(value, dict):
         return {field: _tensor(f"{name}.{field}", values) for field, values in value.items()}
     return _leaf(_value(name, value), name)
 
 
 def _leaf(value: Any, name: str | None = None) -> Any:
-    """Converts a value to a tensor, if it is not one already. A value that a picking function made has no
-    name."""
+    """Converts a value to a tensor, if it is not one already. ``name`` is the column's name for errors; a
+    value that a function in ``x`` or ``y`` returned has none."""
     if isinstance(value, tf.RaggedTensor):
         return value
     try:
@@ -215,8 +215,8 @@ def _leaf(value: Any, name: str | None = None) -> Any:
 
 
 def _can_be_shared(value: Any) -> bool:
-    """Whether TensorFlow can share the memory of an array. It aborts the process if shared memory is not
-    aligned."""
+    """Whether TensorFlow can share the memory of an array. This must be checked, because TensorFlow aborts
+    the process if shared memory is not aligned."""
     return (
         isinstance(value, np.ndarray)
         and value.dtype.kind in "biufc"
@@ -229,7 +229,7 @@ def _can_be_shared(value: Any) -> bool:
 
 
 def _shared(value: Any) -> Any:
-    """The array as a tensor over the same memory, which the tensor keeps alive."""
+    """Makes a tensor over the memory of an array; the tensor keeps the array alive."""
     return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
 
 

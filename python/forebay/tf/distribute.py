@@ -1,10 +1,10 @@
-"""Loaders under ``tf.distribute``: each worker trains on the batches of its own shard.
+"""Lets loaders work under ``tf.distribute``: each worker trains on the batches of its own shard.
 
-A strategy divides a data set in two ways. It gives each worker a part of the batches, and it treats a batch
-as the batch of all workers, of which each replica gets a piece. A loader with a shard is divided already, and
-its batches belong to one worker. A data set has an option against the first division, but not against the
-second. So this module wraps the two methods of strategies that take data sets: they treat the data set of a
-loader separately, and leave all others unchanged.
+A strategy of TensorFlow divides a data set in two ways. It gives each worker a part of the batches, and it
+cuts each batch into one piece for each replica of all workers. A loader with a shard is divided already, and
+its batches belong to one worker. An option of data sets turns off the first division, but not the second. So
+this module wraps the two methods of strategies that take data sets: they treat the data set of a loader in
+another way, and all other data sets as before.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: The jobs of a cluster that train.
+#: The kinds of processes ("jobs") of a TensorFlow cluster that train.
 _TRAINERS = ("chief", "worker")
 
-#: The attribute of a data set with the batches of its loader.
+#: The name of the attribute that holds the batches of a loader on the data set made from them.
 _OF = "_forebay_batches"
 
 
 def marked(dataset: Any, batches: Batches[Any]) -> Any:
-    """Marks the data set of a loader's batches: it keeps the batches, and is never divided by rows or
-    files."""
+    """Returns the data set of a loader's batches with a mark: an attribute with the batches, and the option
+    that TensorFlow does not divide it among workers."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.with_options(options)
@@ -43,7 +43,8 @@ def marked(dataset: Any, batches: Batches[Any]) -> Any:
 
 
 def teach() -> None:
-    """Makes strategies recognise the data sets of loaders. A second call changes nothing."""
+    """Wraps the methods of TensorFlow's strategies, so that they recognise the data sets of loaders. A second
+    call changes nothing."""
     strategy = tf.distribute.Strategy
     for name, change in (
         ("experimental_distribute_dataset", _distributes_dataset),
@@ -107,7 +108,7 @@ def _workers(strategy: Any) -> int:
 
 
 def _check(loader: Loader, shard: Shard) -> None:
-    """Refuses a loader whose shard is not the shard of the worker."""
+    """Raises an error if a loader's shard is not the shard of its worker."""
     check_shard(loader, "tf.distribute", shard)
     given = loader._arguments["shard"]
     if given != shard:
@@ -118,8 +119,8 @@ def _check(loader: Loader, shard: Shard) -> None:
 
 
 def _pieces(dataset: Any, replicas: int) -> Any:
-    """The batches of a worker, each in one piece for each replica. The numbers of rows in the pieces differ
-    by at most one."""
+    """Cuts each batch of a worker into one piece for each of its replicas. The numbers of rows in the pieces
+    differ by at most one."""
     if replicas == 1:
         return dataset
 

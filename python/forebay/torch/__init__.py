@@ -57,9 +57,9 @@ def batches(
     """The loader's batches as dicts of tensors, one epoch per iteration.
 
     On the CPU the tensors share the batch's memory. For a CUDA device, each batch is copied on a separate
-    stream, ahead of the training step. Images and tensors are copied from the memory into which they were
-    decoded, which is registered with the CUDA runtime once for many batches; other columns are copied through
-    pinned memory.
+    stream, ahead of the training step. Images and tensors are copied directly from the memory into which they
+    were decoded. That memory is used for many batches, and registered with the CUDA runtime only once; other
+    columns are copied through pinned memory.
 
     Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists
     of differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not
@@ -121,11 +121,11 @@ def dataset(train: Loader, *, dtype: torch.dtype | None = None, channels_last: b
 
     Pass it to a ``DataLoader``, or to torchdata's ``StatefulDataLoader``, with ``batch_size=None``: its
     elements are whole batches, the dicts of tensors that :func:`batches` gives, on the CPU. Each iteration is
-    one epoch. Where nothing insists on a ``DataLoader``, :func:`batches` is shorter.
+    one epoch. If nothing insists on a ``DataLoader``, :func:`batches` is shorter.
 
-    The loader has its own threads, so ``num_workers=0`` costs no speed. With ``num_workers=1`` a loader is
-    built in the worker, under any start method, and only a ``StatefulDataLoader`` knows the position of the
-    training loop. More workers are refused.
+    The loader has its own threads, so ``num_workers=0`` does not make it slower. With ``num_workers=1`` a
+    loader is built in the worker process, under any start method, and only a ``StatefulDataLoader`` knows the
+    position of the training loop. More workers raise an error.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def dataset(train: Loader, *, dtype: torch.dtype | None = None, channels_last: b
     Raises
     ------
     InvalidError
-        An argument is refused as by :func:`batches`. Iterating raises this error if the ``DataLoader`` has
-        several workers or makes batches of the batches.
+        An argument is invalid, as in :func:`batches`. Iterating raises this error if the ``DataLoader`` has
+        several workers or makes batches of batches.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def dataset(train: Loader, *, dtype: torch.dtype | None = None, channels_last: b
 
 
 def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
-    """One batch as a dict of tensors.
+    """Converts one batch to a dict of tensors.
 
     Parameters
     ----------
@@ -184,11 +184,12 @@ def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dic
 
 @dataclass(frozen=True)
 class _Form:
-    """The form in which tensors are delivered. The worker of a ``DataLoader`` gets a copy."""
+    """The type and memory format in which tensors are delivered. It can be pickled for a ``DataLoader``'s
+    worker."""
 
     dtype: torch.dtype | None
-    #: The images that become ``channels_last``, by name: whether their channels are last already, and their
-    #: shape.
+    #: The images that become ``channels_last``, by column: whether their layout is "NHWC", and the shape of
+    #: an image.
     images: dict[str, tuple[bool, tuple[int, ...]]]
 
     @classmethod
@@ -211,7 +212,7 @@ class _Form:
         return cls(dtype, shapes)
 
     def __call__(self, batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
-        """A batch as tensors in this form."""
+        """Converts a batch to tensors in this form; ``move`` takes each tensor to its device."""
         return {name: self._formed(name, value) for name, value in tensors(batch, move).items()}
 
     def _formed(self, name: str, value: Any) -> Any:
@@ -222,7 +223,7 @@ class _Form:
         if self.dtype is not None and value.is_floating_point():
             value = value.to(self.dtype)
         is_last, shape = self.images.get(name, (False, None))
-        # A transform may have changed the shape of the column.
+        # If a transform changed the shape of the column, it is delivered unchanged.
         if value.is_nested or value.shape[1:] != shape:
             return value
         if is_last:

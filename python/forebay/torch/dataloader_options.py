@@ -1,5 +1,5 @@
-"""Errors for options of torch's ``DataLoader`` in functions that do not have them. They say what to do
-instead."""
+"""Raises an error if a user passes an option of torch's ``DataLoader`` to a function of forebay, and says
+what to do instead."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INSTEAD = {
 
 
 def without_those_of_a_data_loader(function: Callable[P, R]) -> Callable[P, R]:
-    """Wraps a function, so that an option of a ``DataLoader`` raises an error with the option to use
+    """Wraps a function, so that a call with an option of ``DataLoader`` raises an error that says what to use
     instead."""
 
     @functools.wraps(function)

@@ -1,9 +1,9 @@
-"""A loader as a data set of PyTorch, for code that insists on a ``DataLoader``; see
-:func:`forebay.torch.dataset`.
+"""The class of :func:`forebay.torch.dataset`, which makes an ``IterableDataset`` of a loader for code that
+insists on a ``DataLoader``.
 
 A ``DataLoader`` with a worker iterates over a copy of the data set in another process, and makes a new copy
-for each epoch. A loader does not survive a fork, so the copy builds a loader from the same arguments. The
-copies agree on the epochs through a few bytes of shared memory.
+for each epoch. A loader does not survive a fork, so the copy builds a loader from the same arguments. Through
+a few bytes of shared memory, each copy learns which epoch comes next.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoaderDataset"]
 
-#: The shared value while no worker has begun an epoch.
+#: The value in shared memory while no worker has begun an epoch.
 NONE = -1
 
 
@@ -46,7 +46,8 @@ default_collate_fn_map[Whole] = _refuse_to_collate
 
 
 class Recipe(NamedTuple):
-    """The arguments to build a copy of a loader. Unlike the loader, they survive a fork."""
+    """The arguments to build a copy of a loader in another process. Unlike the loader, they survive a
+    fork."""
 
     build_of: Callable[..., Loader]
     arguments: Any
@@ -61,14 +62,14 @@ class Recipe(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """The arguments to open a copy of a data set."""
+    """The arguments to open a data set again in another process."""
 
     build_of: Callable[..., Dataset]
     arguments: tuple[Any, ...]
 
 
 def _each(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """A copy of arguments in which each value of one class is changed."""
+    """Copies nested arguments, and replaces each value of the class ``kind`` by the result of ``change``."""
     if isinstance(value, kind):
         return change(value)
     if type(value) is dict:
@@ -99,10 +100,10 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._recipe = Recipe.of(loader)
         self._length = len(loader)
         self._process = os.getpid()
-        # The position of the loader in the process that made this data set, when the worker's copy was made.
+        # The position in the original process from which a copy in a worker continues.
         self._origin = loader._origin
-        # The epoch after the last one that a worker began, and the number of the origin from which that
-        # worker began.
+        # Shared with all copies: the number of the epoch after the last one that a worker began, and the
+        # number of the origin from which that worker continued.
         self._shared = torch.tensor([NONE, 0]).share_memory_()
 
     def __len__(self) -> int:
@@ -110,7 +111,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         return len(self.loader) if self._process == os.getpid() else self._length
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The batches of the loader's next epoch, which begins when the first one is requested."""
+        """The batches of the loader's next epoch, which begins when the first batch is requested."""
         worker = get_worker_info()
         if worker is not None and worker.num_workers > 1:
             raise InvalidError(
@@ -133,7 +134,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         Raises
         ------
         InvalidError
-            The loop is a loop of Accelerate that would divide the batches again.
+            The loop belongs to Accelerate, and would divide the batches again.
         """
         _refuse_accelerate(self)
 
@@ -165,7 +166,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes a saved state: the next epoch that is begun continues there.
+        """Resumes a saved state: the next iteration continues at the position in the state.
 
         Parameters
         ----------
@@ -180,20 +181,21 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._settle()
         self.loader.load_state_dict(state)
         if get_worker_info() is not None:
-            # Epochs that other workers began before no longer count.
+            # The state decides the next epoch, whichever epochs earlier workers have begun.
             self._agree(self.loader.state_dict()["epoch"])
             self._loaded = True
 
-    # A worker's copy
+    # The attributes and methods below are for the copy in a worker.
 
-    #: Whether the worker has loaded a state and begun no epoch since, and whether it has ever begun an epoch.
+    #: ``_loaded`` says whether this worker loaded a state and has not begun an epoch since, and ``_begun``
+    #: whether it ever began one.
     _loaded = _begun = False
 
     def _settle(self) -> None:
-        """Builds a new loader if this process is not the process of the loader."""
+        """Builds a new loader if the present one was made by another process."""
         if self._process == os.getpid():
             return
-        # A fork copies the loader too, so its origin may be newer than the copy in this data set.
+        # A fork also copied the loader, whose origin may be newer than `self._origin`.
         self._origin = self.loader._origin
         self.loader = self._recipe.build()
         self._process = os.getpid()
@@ -208,7 +210,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._shared[0] = upcoming
 
     def _begin(self) -> Epoch:
-        """Begins the epoch after all epochs of this process and of workers."""
+        """Begins the next epoch, after all epochs that this process and workers have begun."""
         self._settle()
         if get_worker_info() is None:
             return self.loader.epoch(int(self._shared[0])) if self._worker_was_here() else iter(self.loader)
@@ -219,7 +221,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         return epoch
 
     def _upcoming(self) -> int | None:
-        """The epoch that a worker begins next; ``None`` to continue at the position of the worker's
+        """The number of the epoch that a worker begins next; ``None`` if it continues at the position of its
         loader."""
         upcoming, known = (int(value) for value in self._shared)
         return upcoming if upcoming != NONE and known == self._origin.number else self._origin.upcoming
@@ -227,7 +229,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state["_origin"] = self.loader._origin if self._process == os.getpid() else self._origin
-        # The copy builds its loader when it is first used, in the process that uses it.
+        # The loader is not pickled, because the copy builds its own one.
         del state["loader"], state["_process"]
         return state
 
@@ -243,8 +245,8 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
 
 
 class _Walk(Iterator[dict[str, Any]]):
-    """One pass over the data set. It has a state, because ``StatefulDataLoader`` restores the end of a pass
-    as a pass without batches."""
+    """One pass over the data set. It has a state, because ``StatefulDataLoader`` saves a pass that has ended,
+    and must get a pass without batches when it restores that."""
 
     def __init__(self, dataset: LoaderDataset) -> None:
         self._dataset = dataset
@@ -269,7 +271,7 @@ class _Walk(Iterator[dict[str, Any]]):
 
 
 def _refuse_accelerate(dataset: LoaderDataset) -> None:
-    """Refuses a loop of Accelerate that would lose rows, if one iterates over ``dataset``."""
+    """Raises an error if a loop of Accelerate iterates over ``dataset`` in a way that would lose rows."""
     accelerate = sys.modules.get("accelerate.state")
     if accelerate is None:
         return
@@ -283,7 +285,7 @@ def _refuse_accelerate(dataset: LoaderDataset) -> None:
         )
     if held is not dataset:
         return
-    # With several ranks, Accelerate shards every data set that it does not dispatch.
+    # With several ranks, Accelerate divides every data set whose batches it does not send from rank 0.
     move = "use forebay.accelerate.batches"
     if accelerate.PartialState().num_processes == 1:
         move += ", or pass DataLoaderConfiguration(dispatch_batches=False, use_stateful_dataloader=True)"

@@ -1,12 +1,12 @@
 """Copies batches to a CUDA device during the training step, from the memory in which they were made.
 
-A device copies asynchronously only from memory that is registered with its runtime. The loader makes the
-images and tensors of its batches in the same few slots, so each slot is registered when it is first copied
-from, and batches are copied directly from the slots. A column outside of the slots, such as a column of
-numbers, is copied through pinned memory of torch.
+A device copies asynchronously only from memory that is registered with its runtime. The loader decodes the
+images and tensors of its batches into the same few pieces of memory, the slots. Each slot is registered when
+it is first copied from, and batches are copied directly from the slots. A column outside of the slots, such
+as a column of numbers, is copied through pinned memory of torch.
 
-A slot may be written again as soon as its batch is dropped, so this module keeps a batch until the device has
-copied it.
+The loader may write to a slot again as soon as its batch is dropped, so this module keeps a batch until the
+device has copied it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: The smallest tensor, in bytes, for which the loader is asked whether it is in a slot: a smaller one is
-#: copied faster.
+#: The smallest size in bytes of a tensor for which the loader is asked whether it is in a slot. Copying a
+#: smaller tensor through pinned memory is faster than asking.
 MIN_ASKED_BYTES = 4096
 
 #: The flag cudaHostRegisterPortable: memory is registered for all devices of the process.
@@ -33,7 +33,7 @@ PORTABLE = 1
 
 
 class Event(Protocol):
-    """The end of all work that was queued on a stream so far, such as a ``torch.cuda.Event``."""
+    """A mark in a stream of the device, behind all work queued so far, such as a ``torch.cuda.Event``."""
 
     def query(self) -> bool:
         """Whether the device has reached the event."""
@@ -43,7 +43,7 @@ class Event(Protocol):
 
 
 class Lane(Protocol):
-    """A stream of copies to a device."""
+    """A stream on which tensors are copied to a device. It is a protocol, so that tests need no device."""
 
     def run(self, function: Callable[[], Any]) -> Any:
         """Calls the function with this stream as the current one, and returns its result."""
@@ -53,18 +53,18 @@ class Lane(Protocol):
         until the copy is done."""
 
     def staged(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy of the tensor in pinned memory, which is kept until the device has copied it."""
+        """Returns a copy of the tensor in pinned memory, which is kept until the device has copied it."""
 
     def event(self) -> Event:
-        """An event after all work that was queued so far."""
+        """Returns an event behind all work that was queued on the stream so far."""
 
     def wait(self, event: Event, tensors: list[torch.Tensor]) -> None:
-        """Makes the training step wait for an event on the device, and keeps the memory of the tensors until
-        the step is done."""
+        """Makes the device wait for an event before it runs the training step, and keeps the memory of the
+        tensors until the step is done."""
 
 
 class Started(NamedTuple):
-    """A batch whose copy has begun."""
+    """A batch whose copy to the device has begun: its tensors there, all copies, and the event after them."""
 
     batch: dict[str, Any]
     moved: list[torch.Tensor]
@@ -79,15 +79,16 @@ class CudaRegistrar:
         self._warned = False
 
     def register(self, address: int, size: int) -> bool:
-        """Registers whole pages, and returns whether this was possible. The first failure is shown as a
-        warning."""
+        """Registers memory, which must be whole pages, and returns whether it was possible. The first failure
+        gives a warning."""
         runtime = torch.cuda.cudart()
         with torch.cuda.device(self._device):
             code = int(runtime.cudaHostRegister(address, size, PORTABLE))
         if code == 0:
             return True
         try:
-            # The runtime keeps the error code, and would report it at the next kernel launch.
+            # The runtime keeps the error code, and reports it at the next kernel launch. This launch takes it
+            # away.
             torch.zeros(1, device=self._device)
         except RuntimeError as error:
             cause = str(error).partition("\n")[0]
@@ -105,14 +106,14 @@ class CudaRegistrar:
         return False
 
     def unregister(self, address: int) -> None:
-        """Ends the registration of the pages that begin at ``address``."""
+        """Ends the registration of the memory that begins at ``address``."""
         code = int(torch.cuda.cudart().cudaHostUnregister(address))
         if code != 0:
             raise RuntimeError(f"error {code} of cudaHostUnregister")
 
 
 class CudaLane:
-    """A stream of a CUDA device."""
+    """The :class:`Lane` of a CUDA device, with a stream of its own."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -128,16 +129,16 @@ class CudaLane:
         return tensor.to(self._device, non_blocking=True)
 
     def staged(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy in pinned memory, which torch reuses when the device has copied it."""
+        """Copies a tensor to pinned memory, which torch reuses after the device has copied it."""
         return tensor.pin_memory()
 
     def event(self) -> Event:
-        """An event after all work that was queued so far."""
+        """Returns an event behind all work that was queued on the stream so far."""
         event: Event = self._stream.record_event()
         return event
 
     def wait(self, event: Any, tensors: list[torch.Tensor]) -> None:
-        """Makes the stream of the training step wait for an event."""
+        """Makes the stream of the training step wait for an event, and keeps the memory of the tensors."""
         consumer = torch.cuda.current_stream(self._device)
         consumer.wait_event(event)
         for tensor in tensors:
@@ -145,7 +146,8 @@ class CudaLane:
 
 
 class Sources:
-    """Tensors from which a device copies. Dropping this object waits until the copies are done."""
+    """The tensors of a batch from which a device copies. Dropping this object waits until the copies are
+    done."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -153,7 +155,7 @@ class Sources:
         self.tensors: list[torch.Tensor] = []
 
     def begun(self, done: Event) -> None:
-        """Notes the event after the last of these copies."""
+        """Notes the event behind the last copy from these tensors."""
         self._done = done
 
     def are_copied(self) -> bool:
@@ -164,7 +166,7 @@ class Sources:
         if not self.tensors:
             return
         try:
-            # After an exception between the copies and their event, a new event covers them.
+            # If an exception came before the event was noted, a new event is behind all copies.
             (self._done or self._lane.event()).synchronize()
         except BaseException:
             # The device may still be copying, so the memory is never freed.
@@ -172,20 +174,20 @@ class Sources:
             raise
 
 
-#: Sources of copies whose end is unknown.
+#: Tensors that are kept for ever, because the device may still be copying from them.
 LOST: list[list[torch.Tensor]] = []
 
 
 class Upload:
-    """The two halves of a copy to a device, as :class:`forebay.adapters.Batches` asks for them.
+    """Copies batches to a device in two halves: :meth:`start` is the ``convert`` and :meth:`finish` the
+    ``finish`` of :class:`forebay.adapters.Batches`.
 
     Parameters
     ----------
     train : Loader
         The loader of the batches.
     form : callable
-        Takes a batch and a function of one tensor, and returns a dict of the function's results for each
-        tensor.
+        Takes a batch and a function that moves one tensor, and returns a dict of the moved tensors.
     lane : Lane
         The stream of the copies.
     registrar : Registrar
@@ -203,11 +205,11 @@ class Upload:
         self._form = form
         self._lane = lane
         self._registrar = registrar
-        #: The sources of batches that the device may still be copying.
+        #: The tensors of each batch that the device may still be copying.
         self._copying: deque[Sources] = deque()
 
     def start(self, batch: Mapping[str, Any]) -> Started:
-        """Begins to copy a batch."""
+        """Begins to copy a batch to the device."""
         self._release()
         sources = Sources(self._lane)
         self._copying.append(sources)
@@ -225,10 +227,10 @@ class Upload:
             try:
                 uploaded = self._form(batch, move)
             finally:
-                # The event is needed after an exception too, because copies may have begun before it.
+                # Copies may have begun before an exception, so the event is recorded after an exception too.
                 done = self._lane.event()
                 sources.begun(done)
-            # A conversion on the device makes new tensors, which have to be kept too.
+            # If a conversion on the device made new tensors, their memory must be kept as well.
             values = (value for value in uploaded.values() if isinstance(value, torch.Tensor))
             moved.extend(value for value in values if not value.is_nested)
             return Started(uploaded, moved, done)
@@ -237,7 +239,7 @@ class Upload:
         return started
 
     def finish(self, started: Started) -> dict[str, Any]:
-        """Makes the training step wait for the copy, on the device."""
+        """Makes the device wait for the copy before it runs the training step, and returns the batch."""
         self._lane.wait(started.done, started.moved)
         self._release()
         return started.batch

@@ -1,4 +1,5 @@
-"""Runs the functions of a loader on one thread, for one batch after the other."""
+"""Runs the user's functions of a loader on one thread, one batch after the other, ahead of the training
+loop."""
 
 from __future__ import annotations
 
@@ -16,19 +17,20 @@ from .rejected import Outcome
 
 __all__: list[str] = []
 
-#: Number of batches that are transformed ahead: enough to even out the times of the functions, few enough to
-#: cost little memory.
+#: Number of batches that are transformed ahead of the training loop: enough if the functions take longer for
+#: some batches, and few enough to take little memory.
 AHEAD = 2
 
-#: Seconds between two checks that the other thread is still alive.
+#: Seconds between two checks whether the epoch has ended, while one thread waits for the other.
 CHECK_SECONDS = 0.05
 
-#: Seconds that closing waits for the thread, because it may be in the middle of a user's function.
+#: The most seconds that closing waits for the thread, which may be in the middle of a long function of the
+#: user.
 CLOSE_SECONDS = 0.15
 
 
 class Made(NamedTuple):
-    """A batch, or the result of a transform, and its step."""
+    """A batch that the functions made, its step (the loader's record of the batch), and the rejected rows."""
 
     batch: Any
     step: _forebay.Step
@@ -36,7 +38,7 @@ class Made(NamedTuple):
 
 
 class Ahead:
-    """The iterator over the batches that the thread makes."""
+    """Runs the functions on a thread, and gives the training loop the batches that they make."""
 
     def __init__(
         self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, watch: Watch
@@ -46,7 +48,7 @@ class Ahead:
         self._made: queue.Queue[Made | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
         self._hung_up = threading.Event()
         one_thread = OneThread(1)
-        # The thread has no reference to this object, so that dropping the iterator ends the thread.
+        # The thread has no reference to this object, so that dropping the object ends the thread.
         self._thread = threading.Thread(
             target=_work,
             args=(loader, native, functions, watch, one_thread, self._made, self._hung_up),
@@ -58,7 +60,7 @@ class Ahead:
         one_thread.begun()
 
     def pull(self) -> Made | None:
-        """The next batch; ``None`` after the last."""
+        """Waits for the next batch, and returns it; ``None`` after the last batch."""
         with self._watch.waits(not self._made.empty()):
             return self._pull()
 
@@ -92,8 +94,8 @@ def _work(
     made: queue.Queue[Made | BaseException | None],
     hung_up: threading.Event,
 ) -> None:
-    """Pulls, transforms and passes on batches until the epoch ends or is closed, or an exception is
-    raised."""
+    """The thread's work: pulls batches from the epoch, transforms them and puts them into the queue ``made``,
+    until the epoch ends or is closed, or an exception is raised."""
     one_thread.take()
     number = 0
     more = True

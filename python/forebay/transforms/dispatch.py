@@ -1,4 +1,4 @@
-"""Runs the functions of a loader in processes: sends them batches, and receives the results."""
+"""Runs the user's functions in worker processes: sends batches to the processes, and receives the results."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__: list[str] = []
 
 
 def in_processes(flow: Flow, processes: Processes, is_last: bool) -> None:
-    """Pulls batches, and lets processes work on them. The processes are kept for the next epoch, unless this
-    is the last one."""
+    """Pulls the batches of an epoch, and lets processes work on them. The processes are kept for the next
+    epoch, unless this epoch is the last one, was left early or failed."""
     channels: list[_Channel] = []
     try:
         flow.workers = processes.take()
@@ -60,7 +60,7 @@ class _Channel:
         try:
             self._worker.send(arrays, count, keys)
         except OSError:
-            # The process has ended, which the receiving thread notices too.
+            # The process has ended. The receiving thread notices this too, and reports it.
             pass
         except BaseException as error:
             pending.fails(self._flow.placed(error, pending, "transform", None))
@@ -94,7 +94,7 @@ class _Channel:
                         made, size, outcome = result
                         self._flow.native.transformed(size)
                         pending.has(made, outcome)
-                        # The wait for the next result may be long, and must not keep this one alive.
+                        # Without this, the result would stay in memory during the wait for the next one.
                         del made
                     del result
                 except (EOFError, OSError):
@@ -114,7 +114,7 @@ class _Channel:
             return bool(self.pending)
 
     def _lost(self, pending: Pending) -> None:
-        """Handles the end of the process."""
+        """Makes all pending batches fail, because the process has ended."""
         error: BaseException = WorkerError("the epoch was left")
         if not self._flow.hung_up.is_set():
             error = self._flow.placed(_death(self._worker), pending, "transform", None)
@@ -131,7 +131,7 @@ class _Channel:
 
 
 class _WorkerTraceback(Exception):
-    """The traceback of a worker process, as text."""
+    """The traceback in a worker process as text; it is shown as the cause of the exception."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -142,7 +142,8 @@ class _WorkerTraceback(Exception):
 
 
 def _error(raised: Raised) -> BaseException:
-    """The exception of a worker process, or an exception with the same message if it cannot be unpickled."""
+    """The exception that a worker process raised, or a WorkerError with its message if it cannot be
+    unpickled."""
     error: BaseException
     if raised.function == "functions":
         error = WorkerError(
@@ -152,7 +153,7 @@ def _error(raised: Raised) -> BaseException:
     else:
         error = WorkerError(f"{raised.kind}: {raised.message}")
         if raised.pickled is not None:
-            # The class may differ in this process.
+            # Unpickling may fail, for instance because the class differs in this process.
             with contextlib.suppress(Exception):
                 error = pickle.loads(raised.pickled)
     error.__cause__ = _WorkerTraceback(raised.traceback)

@@ -1,5 +1,5 @@
-"""The user's functions between the loader and the training step, in the order in which a batch goes through
-them."""
+"""Applies the user's functions to a batch, in this order: ``transform_rows`` to each row, ``collate`` to the
+list of rows, ``transform`` to the batch."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__: list[str] = []
 
 
 class Keys(NamedTuple):
-    """The keys from which the random numbers of a batch are drawn."""
+    """The keys, or seeds, from which the user's functions draw their random numbers for a batch."""
 
     rows: np.ndarray[Any, Any]
-    """A key for each row, if there are functions of rows."""
+    """The key of each row, if there are functions of rows."""
     batch: int
     """The key of the whole batch."""
     step: int
-    """The key of the batches of all ranks."""
+    """The key that all ranks share in this step."""
 
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of a loader: for each row, for all rows together, and for the batch."""
+    """The user's functions for a loader: of each row, of the list of all rows, and of the batch."""
 
     rows: Callable[..., Any] | None = None
     collate: Callable[..., Any] | None = None
@@ -52,7 +52,7 @@ class Functions:
         return [name for name, function in given.items() if function is not None]
 
     def columns(self, batch: Any) -> dict[str, Any]:
-        """The columns of a batch as the functions get them."""
+        """The columns of a batch, in the form in which the user's functions get them."""
         return columns_for_rows(batch) if self.by_rows else {name: batch[name] for name in batch}
 
     def apply(
@@ -64,8 +64,8 @@ class Functions:
         empty: Empty = np.empty,
         seed: Callable[[int], object] | None = None,
     ) -> Any:
-        """Applies the functions to a batch of ``count`` rows. If a function raises, ``at`` has the function
-        and the row.
+        """Applies the functions to a batch of ``count`` rows. If a function raises an exception, ``at`` says
+        which function and which row it was.
 
         Returns an empty dict if the functions reject all rows. ``seed`` is called with the key of each row or
         batch before a function is called with that row or batch.
@@ -122,7 +122,8 @@ class Functions:
             made_rows[number] = made
 
     def _collated(self, kept: Kept) -> dict[str, Any]:
-        """The result of ``collate`` for the rows, without the rows that it rejects."""
+        """Calls ``collate`` with the rows, and again without the row that it rejected, until it returns a
+        batch."""
         assert self.collate is not None
         while kept.made:
             rows = kept.rows()
@@ -136,7 +137,7 @@ class Functions:
 
 
 class At:
-    """The function that is running, and the row of the batch if it is a function of one row."""
+    """The user's function that is running and, if it takes one row, the ordinal of that row in the batch."""
 
     __slots__ = ("function", "outcome", "row", "seed")
 
@@ -147,7 +148,7 @@ class At:
         self.seed: Callable[[int], object] | None = None
 
     def draws(self, key: int) -> None:
-        """Seeds the generators with the key of the row or batch that a function is about to get."""
+        """Seeds the random generators with the key of the row or batch that a function gets next."""
         if self.seed is not None:
             self.seed(key)
 
@@ -172,7 +173,8 @@ def _checked(made: Any, function: str, count: int) -> dict[str, Any]:
 
 
 def _check_rows(name: Any, value: Any, function: str, rows: int) -> None:
-    """Refuses a column with another number of rows than the batch. Other values belong to the whole batch."""
+    """Raises an error for a column that does not have ``rows`` rows. Texts, and Python objects
+    without a length, such as an int, belong to the whole batch and are accepted."""
     if isinstance(value, Mapping):
         for inner in value:
             _check_rows(f"{name}.{inner}", value[inner], function, rows)

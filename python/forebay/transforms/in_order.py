@@ -1,4 +1,5 @@
-"""Delivers batches in the order of the epoch, and fills batches whose rows were all rejected."""
+"""Delivers the batches that the user's functions made in the order of the epoch, and puts a row into batches
+whose rows were all rejected."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ __all__: list[str] = []
 
 
 class InOrder:
-    """The batches for the training loop.
+    """Gives the training loop the batches that the user's functions made.
 
     Rejected rows are counted in the order of the epoch, and no batch is empty: a batch without rows gets the
-    first row of the next batch that has rows, or of the first batch if none follows.
+    first row of the next batch that has rows, or of the epoch's first batch if no such batch follows.
     """
 
     def __init__(self, native: _forebay.Epoch, source: Ahead | Several, functions: Functions) -> None:
@@ -35,7 +36,7 @@ class InOrder:
         self._first: dict[str, Any] | None = None
 
     def pull(self) -> Made | None:
-        """The next batch; ``None`` after the last."""
+        """Waits for the next batch, and returns it; ``None`` after the last batch."""
         if self._ready:
             return self._ready.popleft()
         empty: list[Made] = []
@@ -62,7 +63,7 @@ class InOrder:
         return self._ready.popleft() if self._ready else None
 
     def close(self) -> None:
-        """Closes the source of the batches."""
+        """Ends the thread or workers that make the batches."""
         self._source.close()
 
     def _filled(self, made: Made, row: dict[str, Any]) -> Made:
@@ -72,8 +73,8 @@ class InOrder:
 
 
 def _repeated(batch: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The first row of each column ``count`` times, in new memory. Values for the whole batch are not
-    changed."""
+    """Makes a batch that has the first row of ``batch`` ``count`` times, in new memory. Values that belong to
+    the whole batch are not changed."""
     return {name: _of_value(value, count) for name, value in batch.items()}
 
 

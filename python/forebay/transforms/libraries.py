@@ -1,9 +1,9 @@
-"""Random numbers and threads of the libraries that the user's functions use: numpy, torch, and Python's
-``random``.
+"""Controls the global random generators of numpy, torch and Python's ``random``, and the threads of torch and
+OpenCV, for the user's functions.
 
-The global generators belong to a process. A worker process seeds its own generators for each row and each
-batch. Threads share the generators with the training loop: nothing is seeded there, and a function that
-changes them is reported.
+Each process has its own global generators. A worker process seeds its generators for each row and each batch.
+Threads share the generators with the training loop, so they are not seeded there, and a warning names a
+function that changes them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__: list[str] = []
 #: The largest seed of numpy's global generator.
 MAX_SEED = (1 << 32) - 1
 
-#: Number of batches that are checked before the functions of a loader are trusted. Each check takes about 0.1
-#: ms.
+#: Number of batches for which it is checked that the user's functions do not change the generators. Each
+#: check takes about 0.1 ms.
 CHECKED_BATCHES = 16
 
-#: Seconds that the training loop waits for threads to begin, because a thread may fail to start.
+#: The most seconds that the training loop waits until a thread has begun, because a thread may fail to start.
 START_SECONDS = 1.0
 
 
@@ -44,13 +44,13 @@ class Seeds:
         for name in ("torch", "cv2"):
             module = sys.modules.get(name)
             if module is None:
-                # A function may import the library when it is first called.
+                # A function may import the library later, when it is first called.
                 sys.meta_path.insert(0, _OnImport(name, self._met))
             else:
                 self._met(module)
 
     def __call__(self, key: int) -> None:
-        """Seeds the generators from the key of a row or a batch."""
+        """Seeds the generators with the key of a row or a batch."""
         self._key = key
         random.seed(key)
         np.random.seed(key & MAX_SEED)
@@ -66,32 +66,33 @@ class Seeds:
 
 
 class OneThread:
-    """Limits torch to one thread on the threads of this package, without a change for other threads.
+    """Limits torch to one thread for the calls on this package's threads, and leaves other threads unchanged.
 
-    The object is made, and :meth:`begun` is called, on the thread of the training loop. Each of the ``count``
-    threads first calls :meth:`take`.
+    The thread of the training loop makes the object and calls :meth:`begun`. Each of the ``count`` threads of
+    this package first calls :meth:`take`.
     """
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._taken = threading.Semaphore(0)
         self._set = getattr(sys.modules.get("torch"), "set_num_threads", None)
-        # Asking for the number of threads fixes it for the asking thread.
+        # After this call, torch keeps the number for the calling thread, whatever other threads set.
         self._number: int = 1 if self._set is None else sys.modules["torch"].get_num_threads()
 
     def take(self) -> None:
         """Limits torch to one thread on the calling thread."""
         try:
             if self._set is not None:
-                # The first call makes torch copy the number of the process to this thread.
+                # In its first call, torch copies the number of the process to this thread; that must not come
+                # after the number is set.
                 sys.modules["torch"].get_num_threads()
                 self._set(1)
         finally:
             self._taken.release()
 
     def begun(self) -> None:
-        """Waits until all threads have called :meth:`take`, and restores the number for threads that begin
-        later."""
+        """Waits until all threads have called :meth:`take`, and restores torch's number of threads for
+        threads that begin later."""
         if self._set is None:
             return
         for _ in range(self._count):
@@ -100,11 +101,11 @@ class OneThread:
 
 
 class Watch:
-    """Checks whether functions on threads of this process change generators from which the training loop
-    draws.
+    """Checks whether the user's functions, on threads of this process, change the global random generators
+    from which the training loop draws.
 
-    A generator that changes while the training loop waits for a batch was not changed by the loop. A wait
-    counts only if no functions but those of this loader run during it.
+    If a generator changes while the training loop waits for a batch, the loop itself cannot have changed it.
+    A wait is checked only if no functions except those of this loader run during the wait.
     """
 
     def __init__(self, functions: Sequence[str], option: str = "transform_workers") -> None:
@@ -113,12 +114,12 @@ class Watch:
         self._option = option
         self._looks = CHECKED_BATCHES
         self._found: list[str] = []
-        # How often the functions of this loader were started.
+        # The number of batches on which the functions of this loader were started.
         self._begun = 0
 
     @contextlib.contextmanager
     def works(self) -> Iterator[None]:
-        """Surrounds the functions' work on a batch."""
+        """A context for the functions' work on a batch, which notes that they run."""
         with _LOCK:
             self._begun += 1
             _AT_WORK.all_begun += 1
@@ -131,8 +132,9 @@ class Watch:
 
     @contextlib.contextmanager
     def waits(self, is_ready: bool) -> Iterator[None]:
-        """Surrounds a wait of the training loop; it is not checked if a batch is ready."""
-        # A loop on another thread may prepare batches while the main thread draws random numbers.
+        """A context for a wait of the training loop, which compares the generators before and after the wait.
+        It does nothing if a batch is ready."""
+        # If another thread waits, the main thread may draw random numbers meanwhile, so nothing is checked.
         is_main = threading.current_thread() is threading.main_thread()
         if is_ready or self._looks == 0 or self._found or not is_main:
             yield
@@ -149,7 +151,7 @@ class Watch:
             is_at_work = is_at_work or own != self._begun
         if is_alone and is_at_work:
             self._looks -= 1
-            # A library that was imported during the wait had no state before.
+            # The state before is None for torch if it was imported only during the wait.
             self._found = [name for name, state in before.items() if state is not None and after[name] != state]
         if self._found:
             self._warn()
@@ -167,11 +169,11 @@ class Watch:
 
 
 class _AtWork:
-    """The functions of all loaders that run on threads of this process."""
+    """The watches of all loaders whose functions run on threads of this process at the moment."""
 
     def __init__(self) -> None:
         self.watches: list[Watch] = []
-        # How often functions of any loader were started.
+        # The number of batches on which functions of any loader were started.
         self.all_begun = 0
 
 
@@ -180,14 +182,14 @@ _AT_WORK = _AtWork()
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
-    """Calls a function once with a module, after the module was imported."""
+    """Calls a function with the module ``name`` as soon as that module has been imported."""
 
     def __init__(self, name: str, then: Callable[[types.ModuleType], None]) -> None:
         self._name = name
         self._then = then
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """Finds this module through the other finders, and hooks into its loading."""
+        """Finds the module through the other finders, and makes its loader call the function afterwards."""
         if name != self._name:
             return None
         sys.meta_path.remove(self)
@@ -205,15 +207,15 @@ class _OnImport(importlib.abc.MetaPathFinder):
 
 
 def _seed_torch(torch: Any, key: int) -> None:
-    # torch.manual_seed takes a hundred times as long, because it also seeds devices that a worker does not
-    # use.
+    # Only the CPU's generator is seeded: torch.manual_seed takes a hundred times as long, because it also
+    # seeds devices, which a worker does not use.
     generator = getattr(torch, "default_generator", None)
     if generator is not None:
         generator.manual_seed(key)
 
 
 def _states() -> dict[str, Any]:
-    """The states of the global generators, by library."""
+    """The states of the global random generators, by library."""
     of_numpy = pickle.dumps(np.random.get_state(legacy=False))
     states: dict[str, Any] = {"random": random.getstate(), "numpy.random": of_numpy}
     generator = getattr(sys.modules.get("torch"), "default_generator", None)

@@ -1,4 +1,5 @@
-"""MixUp and CutMix: images and labels of a batch, mixed with those of the row before."""
+"""MixUp and CutMix: a transform that mixes the image and the label of each row with those of the row
+before."""
 
 from __future__ import annotations
 
@@ -13,23 +14,25 @@ from .rows import Columns, rng
 
 __all__ = ["MixUp"]
 
-#: The numbers of channels by which the order of the axes is recognised.
+#: The possible numbers of channels; the axis of this length is the axis of channels.
 CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixUp:
-    """Mixes each image of a batch with another one, and their labels likewise, for ``transform=`` of a loader.
+    """Mixes each image of a batch with another image of the batch, and the labels in the same ratio: a value
+    for ``transform=`` of a loader.
 
     Each row is mixed with the row before it, and the first row with the last, as in torchvision's ``MixUp`` and
-    ``CutMix``. MixUp takes ``lam`` of each pixel and ``1 - lam`` of its partner's, where ``lam`` is drawn from
-    ``Beta(alpha, alpha)``. CutMix copies a random box of about ``1 - lam`` of the area from the partner; ``lam`` is
-    then the exact share of the area that is left. The labels become ``float32`` of shape ``(N, num_classes)``:
-    ``lam`` for the row's own class and ``1 - lam`` for that of its partner.
+    ``CutMix``. That other row is the partner. In MixUp a pixel becomes ``lam`` times itself plus ``1 - lam``
+    times the partner's pixel, where ``lam`` is drawn from ``Beta(alpha, alpha)``. CutMix copies a random box
+    of about ``1 - lam`` of the area from the partner; ``lam`` is then the exact share of the area that is
+    left. The labels become ``float32`` of shape ``(N, num_classes)``: ``lam`` for the row's own class and
+    ``1 - lam`` for the partner's class.
 
-    ``lam``, the box and the choice between the two are drawn once for a step, from :func:`rng` with
+    ``lam``, the box and the choice between MixUp and CutMix are drawn once for a step, from :func:`rng` with
     ``all_ranks=True``. They are the same on all ranks, for any number of workers, and after a resume on any number
-    of ranks with the same global batch size. A partner is a row of the same rank's batch.
+    of ranks with the same global batch size. A partner is always in the batch of the same rank.
 
     Parameters
     ----------
@@ -89,7 +92,7 @@ class MixUp:
         """Returns the batch with mixed images and labels."""
         images, labels = self._column(batch, self.image), self._column(batch, self.label)
         draws = rng(batch, all_ranks=True)
-        # All numbers are drawn in every step, so that an option does not change what others draw.
+        # All numbers are drawn in every step, so that a change of one option does not change the other draws.
         is_mixed, is_cut = draws.random() < self.p, draws.random() < self.switch_p
         across, down = draws.random(), draws.random()
         if self.mixup_alpha == 0 or self.cutmix_alpha == 0:
@@ -113,7 +116,7 @@ class MixUp:
         return column
 
     def _misfit(self, column: Any, name: str) -> str:
-        """Says what a column is that does not hold numbers of one shape, and what to do about it."""
+        """The text of an error for a column that is not an array of numbers: its content, and what to do."""
         first = column[0] if isinstance(column, np.ndarray) and len(column) else None
         if isinstance(first, str):
             return f"holds text (encode it: encode={{{name!r}: forebay.Vocabulary(...)}})"
@@ -144,11 +147,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _blended(images: np.ndarray[Any, Any], lam: float) -> np.ndarray[Any, Any]:
-    """Each image mixed with the one before it. Whole numbers are rounded."""
+    """Mixes each image with the image before it, as MixUp does. Whole numbers are rounded."""
     mixed = np.empty_like(images)
     own, other = np.float32(lam), np.float32(1 - lam)
     for at in range(len(images)):
-        # An image at a time stays in the processor's cache.
+        # One image at a time is mixed, because its values fit the processor's cache.
         values = own * images[at].astype(np.float32) + other * images[at - 1].astype(np.float32)
         mixed[at] = np.rint(values) if images.dtype.kind in "iu" else values
     return mixed
@@ -157,7 +160,8 @@ def _blended(images: np.ndarray[Any, Any], lam: float) -> np.ndarray[Any, Any]:
 def _cut(
     images: np.ndarray[Any, Any], lam: float, place: tuple[float, float], name: str
 ) -> tuple[np.ndarray[Any, Any], float]:
-    """Images with a box of the image before them, and the share of the area that is their own."""
+    """Copies a box of each image from the image before it, as CutMix does. Returns the images, and the share
+    of the area of an image that was not replaced."""
     rows, columns = _axes(images, name)
     height, width = images.shape[rows], images.shape[columns]
     half = 0.5 * math.sqrt(1 - lam)
@@ -174,7 +178,7 @@ def _cut(
 
 
 def _axes(images: np.ndarray[Any, Any], name: str) -> tuple[int, int]:
-    """The axes of the rows and columns of pixels."""
+    """The numbers of the two axes of a batch that are the height and the width of the images."""
     if images.ndim == 4 and images.shape[3] in CHANNELS:
         return 1, 2
     if images.ndim == 4 and images.shape[1] in CHANNELS:

@@ -1,4 +1,4 @@
-"""Adds the batch and the row to an exception of a user's function."""
+"""Adds a note to an exception of a user's function that names the batch and the row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__: list[str] = []
 
 
 def in_place(error: BaseException, function: str, number: int, native: _forebay.Epoch, row: str = "") -> BaseException:
-    """An exception of a user's function, in a form that an iterator may raise, with a note on the batch and,
-    if known, the row."""
+    """Returns an exception of a user's function, with a note that names the batch and, if known, the row. A
+    StopIteration is replaced, because an iterator must not raise it for an error."""
     if isinstance(error, StopIteration):
-        # A StopIteration would end the epoch as if all rows had been delivered.
+        # If the iterator raised StopIteration, the epoch would end as if all rows had been delivered.
         stopped, error = error, RuntimeError(f"the {function} raised StopIteration")
         error.__cause__ = stopped
     if hasattr(error, "add_note"):  # from Python 3.11
@@ -21,7 +21,8 @@ def in_place(error: BaseException, function: str, number: int, native: _forebay.
 
 
 def row_place(loader: _forebay.Loader, numbers: list[int], row: int | None) -> str:
-    """The place of a row of a batch, as the beginning of a sentence; empty if it is unknown."""
+    """The file, row group and row of a row of a batch, as the beginning of an error's text; empty if
+    unknown."""
     place = None if row is None or row >= len(numbers) else loader.row_place(numbers[row])
     if place is None:
         return ""

@@ -1,4 +1,5 @@
-"""Processes for the user's functions. They share the memory of batches with this process, and end with it."""
+"""The worker processes that run the user's functions. They exchange batches with this process through shared
+memory, and end when this process ends."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ __all__: list[str] = []
 
 T = TypeVar("T")
 
-#: Number of results of one worker that the training loop may keep in shared memory. Further results are
-#: copied, because each slot needs an open file.
+#: Number of results of one worker that the training loop may keep in shared memory. More results are copied,
+#: because each piece of shared memory needs an open file.
 KEPT = 6
 
-#: Name of the processes.
+#: The name of each worker process.
 NAME = "forebay-worker"
 
-#: Seconds until a process that was told to end is killed.
+#: Seconds after which a process that was told to end, but still runs, is killed.
 PATIENCE = 0.15
 
 #: Seconds to wait for the end of a killed process.
@@ -43,7 +44,8 @@ KILL_SECONDS = 5.0
 
 
 def pickled(functions: Functions) -> bytes:
-    """The pickled functions, or an error that says what to do instead of an unpicklable function."""
+    """Pickles the functions. The error for a function that worker processes cannot get says what to do
+    instead."""
     advice = (
         "define them at the top level of a module, with functools.partial for arguments, or pass "
         f"{functions.option}=forebay.Workers(..., threads=True) or 0"
@@ -71,7 +73,7 @@ def pickled(functions: Functions) -> bytes:
 
 
 def processes(functions: Functions | None, workers: Workers) -> Processes | None:
-    """The processes of a loader; ``None`` if its functions do not run in processes."""
+    """Makes the processes for a loader; ``None`` if its functions do not run in processes."""
     if functions is None or workers.count == 0 or workers.in_threads:
         return None
     pickled(functions)
@@ -79,7 +81,7 @@ def processes(functions: Functions | None, workers: Workers) -> Processes | None
 
 
 class Processes:
-    """The processes of a loader. They are kept from epoch to epoch, unless an epoch is left early."""
+    """The worker processes of a loader. They are kept for the next epoch, unless an epoch is left early."""
 
     def __init__(self, functions: Functions, count: int, seeded: bool) -> None:
         self._functions = functions
@@ -105,39 +107,42 @@ class Processes:
         return workers
 
     def give_back(self, workers: list[Process]) -> None:
-        """Keeps the workers for the next epoch, if there can be one."""
+        """Keeps the workers of an epoch that has ended for the next one, or ends them after :meth:`shut`."""
         self._workers.extend(workers)
         if self._shut:
             self.close()
 
     def close(self) -> None:
-        """Ends the workers that are not in use."""
+        """Ends the workers that no epoch is using."""
         workers = drained(self._workers)
         if self._process == os.getpid():
             end(workers)
 
     def shut(self) -> None:
-        """Ends the workers. An epoch's workers end when the epoch gives them back."""
+        """Ends the workers that no epoch is using now, and those of a running epoch when it gives them
+        back."""
         self._shut = True
         self.close()
 
     def __del__(self) -> None:
-        # Modules may be gone when the interpreter exits.
+        # When the interpreter exits, modules may have been replaced by None.
         if os is not None:
             self.close()
 
 
 class Process:
-    """One worker process. One thread sends batches to it, and another one receives the results."""
+    """One worker process. One thread of this process sends batches to it, and another receives the
+    results."""
 
     def __init__(self, content: bytes, seeded: bool) -> None:
         context: Any = multiprocessing.get_context("forkserver" if _has_fork_server() else "spawn")
         here, there = context.Pipe()
         self._connection: Connection = here
-        # No data goes through this pipe. It is closed to end the worker, or by the system when this process
-        # ends.
+        # No data goes through this pipe. The worker ends when the pipe is closed, which the system also does
+        # when this process ends.
         its_life, self._life = context.Pipe(duplex=False)
-        # Shutting down this socket ends the connection while another thread reads from it.
+        # If this copy of the connection's socket is shut down, a thread that reads from the connection wakes
+        # up.
         self._socket = socket.socket(fileno=os.dup(here.fileno()))
         self._process = context.Process(target=run, args=(there, its_life, os.getpid(), seeded), name=NAME, daemon=True)
         self._content = content
@@ -146,7 +151,8 @@ class Process:
         self._closing = threading.Lock()
         self._ended = self._released = False
         self._numbers = iter(range(1 << 62))
-        # Free slots. The slot of a result is given back by the thread that drops its last array.
+        # The free slots (pieces of shared memory): those for batches to send, and those for results. The
+        # thread that drops the last array of a result gives its slot back.
         self._sources: deque[Slot] = deque()
         self._targets: deque[Slot] = deque()
         self._kept: set[Slot] = set()
@@ -170,13 +176,13 @@ class Process:
     def is_idle(self) -> bool:
         """Whether the process is alive and has no batch to work on."""
         try:
-            # The connection of a process that has ended can be read.
+            # The connection of a process that has ended is readable, because its end is there to read.
             return not self._under_way and not self._connection.poll(0)
         except OSError:
             return False
 
     def send(self, arrays: dict[str, Any], count: int, keys: Any) -> None:
-        """Sends a batch to the process. The arrays are copied."""
+        """Sends a batch to the process. The arrays are copied to shared memory."""
         if not self._is_greeted:
             self._connection.send_bytes(self._content)
             self._is_greeted, self._content = True, b""
@@ -193,7 +199,7 @@ class Process:
         self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
 
     def receive(self) -> tuple[Any, int, Outcome] | Raised:
-        """Receives the next result: the result itself, its bytes, and the rejected rows."""
+        """Waits for the next result, and returns it with its size in bytes and the rejected rows."""
         if not self._is_ready:
             ready: Ready | Raised = pickle.loads(self._connection.recv_bytes())
             if isinstance(ready, Raised):
@@ -225,7 +231,8 @@ class Process:
         return value, result.nbytes, result.outcome
 
     def exit_code(self) -> int | None:
-        """The exit code of the process: negative for the number of a signal, ``None`` if it has not ended."""
+        """Waits for the end of the process, and returns its exit code: the negative number of the signal that
+        killed it, or ``None`` if it has not ended in time."""
         with self._ending:
             self._process.join(KILL_SECONDS)
         code: int | None = self._process.exitcode
@@ -261,7 +268,8 @@ class Process:
                 self._process.join(KILL_SECONDS)
 
     def release(self) -> None:
-        """Frees the resources of the process on this side, once no thread reads from it."""
+        """Frees the memory and connections that this process holds for the worker. No thread may be
+        reading."""
         self._close()
         self._released = True
         self._close_if_released()
@@ -293,8 +301,8 @@ class Process:
         self._close_if_released()
 
     def _close_if_released(self) -> None:
-        """Closes all slots if the worker was released. It is called after slots were added, because another
-        thread may release the worker just before."""
+        """Closes all slots if the worker was released. It is called each time after a slot was added, because
+        another thread may have released the worker just before that."""
         if self._released:
             pairs = drained(self._under_way)
             for slot in [*drained(self._sources), *drained(self._targets), *itertools.chain.from_iterable(pairs)]:
@@ -302,7 +310,7 @@ class Process:
 
 
 def drained(values: deque[T]) -> list[T]:
-    """Takes all values out of a deque to which other threads add."""
+    """Takes all values out of a deque, to which other threads may be adding values."""
     taken = []
     with contextlib.suppress(IndexError):
         while True:
@@ -311,7 +319,7 @@ def drained(values: deque[T]) -> list[T]:
 
 
 def end(workers: list[Process]) -> None:
-    """Ends processes from which no thread reads."""
+    """Ends processes and frees their resources. No thread may be reading from the processes."""
     for worker in workers:
         worker.hang_up()
     for worker in workers:
@@ -320,7 +328,8 @@ def end(workers: list[Process]) -> None:
 
 
 def _forget() -> None:
-    """Leaves the workers out of the children that ``multiprocessing`` ends when a forked child exits."""
+    """In a forked child, removes the workers from the list of children that ``multiprocessing`` ends at the
+    child's exit, because they belong to the parent."""
     children = getattr(multiprocessing.process, "_children", None)
     if isinstance(children, set):
         children -= {child for child in children if child.name == NAME}

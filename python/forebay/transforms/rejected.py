@@ -1,4 +1,4 @@
-"""Rows that the user's functions reject, and that are left out of their batch or replaced."""
+"""Handles the rows that the user's functions reject: they are left out of their batch, or replaced."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from ..errors import BadRow, InvalidError
 
 __all__: list[str] = []
 
-#: The column that is True for rows that count.
+#: The name of the column that is True for rows that count, and False for repeated rows.
 ROW_MASK = "row_mask"
 
 
 class Outcome(NamedTuple):
-    """The rows of a batch that functions rejected."""
+    """The record of the rows of a batch that the user's functions rejected."""
 
     rejected: Sequence[tuple[int, str]] = ()
     """The ordinals of the rejected rows in the batch, and the reasons."""
     stand_ins: int = 0
-    """Number of rows that take the place of rejected rows."""
+    """Number of repeated rows that take the place of rejected rows."""
     has_rows: bool = True
     """Whether the batch has any rows left."""
 
 
 class Kept:
-    """The rows of a batch that were not rejected."""
+    """The rows of a batch that the user's functions have not rejected so far."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], refill: bool) -> None:
-        #: The present form of each row, by its ordinal in the batch.
+        #: The rows by their ordinal in the batch, in the form that the last function gave them.
         self.made: dict[int, Mapping[str, Any]] = dict(enumerate(rows))
         self.rejected: list[tuple[int, str]] = []
         self._count = len(rows)
         self._refill = refill
 
     def reject(self, number: int, bad: BadRow, function: str) -> None:
-        """Leaves a row out."""
+        """Leaves the row with the ordinal ``number`` out of the batch, and records the reason."""
         del self.made[number]
         self.rejected.append((number, str(bad) or f"rejected by {function}"))
 
     def numbers(self) -> list[int]:
-        """For each row of the batch to make, the ordinal of that row in the batch that was read.
+        """For each row of the new batch, the ordinal of its row in the batch before rows were rejected.
 
-        If the batch keeps its size, a rejected row is replaced by the nearest row before it, or else after
-        it.
+        If ``refill`` keeps the size of the batch, a rejected row is replaced by the nearest row before it
+        that was not rejected or, without one, by the nearest row after it.
         """
         own = list(self.made)
         if not self._refill or not own or not self.rejected:
@@ -64,7 +64,8 @@ class Kept:
         ]
 
     def number_of(self, at: Any, rows: list[Mapping[str, Any]]) -> int:
-        """The ordinal in the batch of a row of a list that ``collate`` was given."""
+        """The ordinal in the batch of the row that ``collate`` rejected: ``at`` is a row of the list ``rows``
+        that it was given, or the position of a row in this list."""
         places = [place for place, row in enumerate(rows) if row is at]
         if isinstance(at, (int, np.integer)) and not isinstance(at, bool) and 0 <= at < len(rows):
             places = [int(at)]
@@ -76,14 +77,14 @@ class Kept:
         return self.numbers()[places[0]]
 
     def outcome(self) -> Outcome:
-        """The result for the batch."""
+        """The record of rejected rows for the batch."""
         stand_ins = self._count - len(self.made) if self._refill and self.made else 0
         return Outcome(sorted(self.rejected), stand_ins, bool(self.made))
 
 
 def taken(column: Any, numbers: Sequence[int]) -> Ragged | None:
-    """The given rows of a column of lists of numbers; ``None`` for another column, which is put together row
-    by row."""
+    """Copies some rows of a column of lists of numbers. For any other column it returns ``None``, and the
+    caller collates that column row by row."""
     if type(column) is not Ragged or not isinstance(column.values, np.ndarray):
         return None
     rows = [column[number] for number in numbers]
@@ -91,7 +92,8 @@ def taken(column: Any, numbers: Sequence[int]) -> Ragged | None:
 
 
 def uncounted(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row, but not counted if there is a column ``row_mask``."""
+    """Copies a row, and marks the copy in the column ``row_mask``, if there is one, as a row that does not
+    count."""
     made = dict(row)
     if ROW_MASK in made:
         made[ROW_MASK] = made[ROW_MASK] & False

@@ -15,12 +15,12 @@ from .rejected import taken
 
 __all__ = ["Row", "rng"]
 
-#: Allocates the array of a collated column, from its shape and type.
+#: A function that allocates an array from its shape and type, for a column that is put together from rows.
 Empty = Callable[[tuple[int, ...], Any], Any]
 
 
 class _Keyed(dict[str, Any]):
-    """A dict with its own random numbers."""
+    """A dict with a key, from which :func:`rng` makes the random numbers that belong to it."""
 
     __slots__ = ("_key", "_rng")
 
@@ -29,7 +29,8 @@ class _Keyed(dict[str, Any]):
 
 
 class Row(_Keyed):
-    """One row as ``transform_rows`` gets it: a dict from column name to value, which :func:`rng` takes.
+    """One row as ``transform_rows`` gets it: a dict from column name to value. Pass it to :func:`rng` for its
+    random numbers.
 
     The value of a column with shape ``(N, ...)`` is a view of shape ``(...)`` over the batch's memory; a
     number is a numpy scalar, a text a ``str``, a structure a dict. A list of structures is a list of dicts, with plain
@@ -49,7 +50,8 @@ class Row(_Keyed):
 
 
 class Columns(_Keyed):
-    """A batch as ``transform`` gets it: a dict from column name to array, which :func:`rng` takes."""
+    """A batch as ``transform`` gets it: a dict from column name to array. :func:`rng` makes random numbers
+    for it."""
 
     __slots__ = ("_shared", "_step_key")
 
@@ -58,7 +60,8 @@ class Columns(_Keyed):
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], key: int, step_key: int) -> Columns:
-        """Makes ``Columns`` of a batch's columns, with the keys of the batch and of its step."""
+        """Makes ``Columns`` of a batch's columns, with the keys of the batch and of its step, from which
+        random numbers are made."""
         made = cls(columns)
         made._key, made._step_key = key, step_key
         made._rng = made._shared = None
@@ -121,8 +124,8 @@ def rng(row: Mapping[str, Any], *, all_ranks: bool = False) -> np.random.Generat
 
 
 def columns_for_rows(batch: Any) -> dict[str, Any]:
-    """The columns of a batch that is cut into rows. A column with structures in lists is a list of Python
-    objects."""
+    """The columns of a batch in the form from which :func:`split` cuts rows: an array for each column, or a
+    list of Python objects if the column has structures in lists."""
     columns = {}
     for name in batch:
         records = batch._records(name)
@@ -209,7 +212,7 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
     if is_tensor(first):
         values = [_array(name, at, value) for at, value in enumerate(values)]
         first = values[0]
-    # A text of numpy is treated as text, because its type depends on its length.
+    # A numpy text is treated as a Python text, because texts of other lengths have other numpy types.
     if isinstance(first, (np.ndarray, np.generic)) and not isinstance(first, (str, bytes)):
         _check_alike(name, values)
         if first.dtype.hasobject:
@@ -242,7 +245,7 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
 
 
 def _lists(name: str, values: list[Any], empty: Empty) -> Ragged:
-    """The rows of a column of lists, whose items become a column in turn."""
+    """Makes a :class:`Ragged` of the lists of a column. All items together are stacked like a column."""
     lists = [value.tolist() if isinstance(value, Ragged) else value for value in values]
     for at, value in enumerate(lists):
         if not isinstance(value, (list, tuple)):
@@ -254,7 +257,7 @@ def _lists(name: str, values: list[Any], empty: Empty) -> Ragged:
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(value) for value in lists], out=offsets[1:])
     items = [item for value in lists for item in value]
-    # Lists without items do not say their type.
+    # If all lists are empty, nothing says the type of their items, which then is int64.
     return Ragged(stacked(name, items, empty) if items else np.empty(0, np.int64), offsets)
 
 
@@ -320,7 +323,8 @@ def _check_alike(name: str, values: list[Any]) -> None:
 
 
 def _check_kinds(name: str, values: list[Any]) -> None:
-    """Refuses numbers beside anything else; text and ``None`` may be mixed, as both are objects."""
+    """Refuses a column that mixes numbers with values of other types. Text and ``None`` may be mixed, because
+    both become objects."""
     number = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
     first = _kind(values[0])
     for at, value in enumerate(values):

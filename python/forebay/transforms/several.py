@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: Number of batches under way for each worker: one that it works on, and one that waits or is done.
+#: Number of batches for each worker: one that it works on, and one that waits for it or is done.
 BATCHES_A_WORKER = 2
 
-#: Seconds between two checks that the other threads are still alive.
+#: Seconds after which a waiting thread checks again that the epoch was not closed.
 CHECK_SECONDS = 0.05
 
 #: Seconds that closing waits for threads and processes, because they may be in the middle of a user's
@@ -56,8 +56,8 @@ class Pending:
 
 
 class Flow:
-    """The state that the threads of one epoch share. They have no reference to the iterator, so that dropping
-    it ends them."""
+    """The state that the threads of one epoch share. The threads refer to this object and not to the iterator
+    :class:`Several`, so that the iterator can be deleted, which ends them."""
 
     def __init__(
         self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, workers: int, watch: Watch
@@ -69,18 +69,18 @@ class Flow:
         self.hung_up = threading.Event()
         self.order: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self.workers: list[Process] = []
-        # Whether all batches were pulled.
+        # Whether all batches of the epoch were pulled from the loader.
         self.complete = False
         self._permits = threading.Semaphore(BATCHES_A_WORKER * workers)
         self._number = 0
 
     def taken(self) -> None:
-        """Notes that the training loop took one of the batches under way."""
+        """Permits one more batch to be pulled, because the training loop took one."""
         self._permits.release()
 
     def next(self) -> tuple[Pending, dict[str, Any], int, Keys] | None:
-        """The next batch with its columns, rows and keys; ``None`` at the end, after closing, or after a
-        failure."""
+        """Pulls the next batch, and returns it with its columns, its number of rows and the keys of its
+        random numbers; ``None`` at the end, after closing, or after a failure."""
         if not self._permits.acquire(blocking=False):
             self.native.is_full()
             while not self._permits.acquire(timeout=CHECK_SECONDS):
@@ -111,13 +111,13 @@ class Flow:
         return pending, arrays, step.batch.num_rows, keys
 
     def placed(self, error: BaseException, pending: Pending, function: str, row: int | None) -> BaseException:
-        """The error of a function, with a note on its place."""
+        """The error of a user's function, with a note that says which batch or row it was called with."""
         place = row_place(self.loader, pending.numbers, row)
         return in_place(error, function, pending.number, self.native, place)
 
 
 class Several:
-    """The iterator over the results, which takes them in order."""
+    """An iterator over the results of the workers, in the order in which their batches were pulled."""
 
     def __init__(
         self, flow: Flow, work: Callable[..., None], *arguments: Any, processes: Processes | None = None
@@ -145,7 +145,7 @@ class Several:
                     continue
                 if self._next is None:
                     self._over = self._complete = True
-                    # The workers must be given back before the loader's next epoch takes them.
+                    # The thread gives the worker processes back, which the loader's next epoch needs.
                     self._thread.join(CLOSE_SECONDS)
                     return None
             pending = self._next
@@ -172,19 +172,19 @@ class Several:
             native.awaits_transform(False)
 
     def close(self) -> None:
-        """Ends the threads and, in the middle of an epoch, the processes."""
+        """Ends the threads, and also the worker processes if the epoch is not complete."""
         self._flow.hung_up.set()
         for worker in self._flow.workers:
             worker.hang_up()
         if self._thread is not threading.current_thread():
             self._thread.join(CLOSE_SECONDS)
-        # The processes may have been given back already, although the epoch was left early or failed.
+        # If the epoch was left early or failed, processes are ended even if they were given back already.
         if self._processes is not None and not self._complete:
             self._processes.close()
 
 
 def in_threads(flow: Flow, count: int, one_thread: OneThread) -> None:
-    """Pulls batches, and lets threads work on them."""
+    """Pulls batches, and has ``count`` threads apply the user's functions to them."""
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for number in range(count):
         name = f"forebay-transform-{number}"

@@ -1,8 +1,8 @@
-"""Memory that two processes share, with values in it: arrays unchanged, and all other objects pickled beside
-them.
+"""Passes values between two processes through shared memory: arrays as they are, and all other objects
+pickled.
 
-A slot is an anonymous file, for which only the two processes have a descriptor: it disappears with the
-processes, however they end. Either process may enlarge it.
+The memory, called a slot, is an anonymous file for which only the two processes have a descriptor. It
+disappears with the processes, however they end. Either process may enlarge it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__: list[str] = []
 #: Alignment of arrays in bytes: a cache line of the processor.
 ALIGNMENT_BYTES = 64
 
-#: The smallest array, in bytes, that is shared: pickling a smaller one is cheaper.
+#: The smallest array, in bytes, that is put into a slot, because pickling a smaller one is cheaper.
 MIN_SHARED_BYTES = 512
 
-#: The smallest pickle, in bytes, that is put into the slot: a pipe has a small buffer, and a process that
-#: writes more than that waits.
+#: The smallest pickle, in bytes, that is put into a slot. A larger one would not fit the buffer of a pipe,
+#: and the process that writes it would wait.
 MIN_SHARED_PICKLE_BYTES = 16 << 10
 
 #: A slot that has to grow to ``n`` bytes gets ``n / HEADROOM_DIVISOR`` bytes more, because the next batch may
@@ -47,7 +47,8 @@ class Span(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """A value that was put into a slot."""
+    """Describes a value in a slot, for the process that takes it out: its pickle, and the places of its
+    arrays."""
 
     pickled: bytes | Span
     spans: list[Span]
@@ -56,13 +57,13 @@ class Packed(NamedTuple):
 
 
 class Slot:
-    """Shared memory of a size that grows as needed."""
+    """A block of memory that two processes share, and that grows as needed."""
 
     def __init__(self, number: int, descriptor: int) -> None:
         self.number = number
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
-        # The positions of arrays that were made in the slot, by their addresses.
+        # The position in the slot of each array that `empty` made, by the array's address in memory.
         self._made: dict[int, Span] = {}
         self._used = 0
 
@@ -82,11 +83,11 @@ class Slot:
         self._made = {}
 
     def clear(self) -> None:
-        """Makes the whole slot free for new arrays."""
+        """Forgets all arrays in the slot, so that new arrays may overwrite them."""
         self._made, self._used = {}, 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """A new array in the slot."""
+        """Makes a new array in the slot, or in ordinary memory if it is small."""
         length = int(np.dtype(dtype).itemsize * np.prod(shape, dtype=np.int64))
         if length < MIN_SHARED_BYTES:
             return np.empty(shape, dtype)
@@ -96,11 +97,11 @@ class Slot:
         return array
 
     def pack(self, value: Any) -> Packed:
-        """Copies a value into the slot. Arrays that were made in the slot are not copied."""
+        """Puts a value into the slot. Arrays that :meth:`empty` made are there already and are not copied."""
         spans: list[Span] = []
 
         def share(buffer: pickle.PickleBuffer) -> bool:
-            """Whether the bytes of a buffer are pickled with the rest, because they are not shared."""
+            """Whether the bytes of a buffer are pickled with the value instead of put into the slot."""
             content = np.frombuffer(buffer.raw(), np.uint8)
             if content.nbytes < MIN_SHARED_BYTES:
                 return True
@@ -119,8 +120,8 @@ class Slot:
         return Packed(pickled, spans, 0 if self._map is None else len(self._map))
 
     def unpack(self, packed: Packed) -> tuple[Any, Callable[[], object]]:
-        """The value, whose arrays are views of the slot, and a weak reference that is alive while one of
-        these views is."""
+        """Returns the value, whose arrays are views of the slot, and a function that returns ``None`` once
+        none of these arrays is alive."""
         pickled, spans, _ = packed
         if isinstance(pickled, bytes) and not spans:
             return pickle.loads(pickled), lambda: None
@@ -160,7 +161,7 @@ class Slot:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles arrays out of band if their memory can be shared."""
+    """A pickler that offers the memory of arrays to ``share``, which can keep it out of the pickle."""
 
     def __init__(self, file: io.BytesIO, share: Callable[[pickle.PickleBuffer], bool]) -> None:
         super().__init__(file, protocol=5, buffer_callback=share)

@@ -38,16 +38,16 @@ MAX_PICKLED_BYTES = 1 << 20
 
 
 class NewSlot(NamedTuple):
-    """A slot that the worker does not know yet. The next message has its descriptor."""
+    """Tells the worker of a new slot, a block of shared memory. The next message has its file descriptor."""
 
     number: int
 
 
 class Task(NamedTuple):
-    """A batch to work on."""
+    """Asks the worker to apply the functions to a batch."""
 
     packed: Packed
-    """The columns, and the keys of the rows and the batch."""
+    """The columns, and the keys from which random numbers of the rows and the batch are made."""
     rows: int
     source: int
     """The number of the slot with the batch."""
@@ -56,11 +56,11 @@ class Task(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """Says that the functions were unpickled."""
+    """Tells the parent process that the worker has unpickled the functions and is ready for batches."""
 
 
 class Made(NamedTuple):
-    """The result for a batch."""
+    """Tells the parent process the result for a batch."""
 
     packed: Packed
     nbytes: int
@@ -70,10 +70,10 @@ class Made(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """An exception in place of a result."""
+    """Tells the parent process of an exception that ended the work on a batch."""
 
     pickled: bytes | None
-    """The exception, if it can be pickled."""
+    """The exception; ``None`` if it cannot be pickled."""
     kind: str
     message: str
     traceback: str
@@ -89,7 +89,7 @@ def run(connection: Connection, life: Connection, parent: int, seeded: bool) -> 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with(life)
     threading.Thread(target=_watch, args=(connection.fileno(), parent), daemon=True).start()
-    # The last result must be sent completely before the process ends.
+    # `_work` raises these errors when the other end of the connection is closed.
     with contextlib.suppress(EOFError, OSError):
         _work(connection, seeded)
     _leave()
@@ -117,7 +117,7 @@ def _work(connection: Connection, seeded: bool) -> None:
 
 
 def _functions(connection: Connection) -> Functions | None:
-    """Receives and unpickles the functions."""
+    """Receives and unpickles the functions; ``None`` if this fails, and the error was sent."""
     at = At()
     at.function = "functions"
     try:
@@ -142,14 +142,14 @@ def _done(functions: Functions, task: Task, slots: dict[int, Slot], seed: Seeds 
         made = functions.apply(arrays, task.rows, keys, at, target.empty, seed)
         size = nbytes(made)
         packed = _packed(made, target)
-        # No reference to the batch may remain here, except those that the function keeps.
+        # `held` shows whether the function keeps arrays of the batch, so nothing here may refer to them.
         del made
     except BaseException as error:
         raised = _raised(error, at, False)
     given = arrays = keys = None
     kept = held() is not None
     if kept and raised is None:
-        # A reference cycle may hold arrays, such as the cycle of an exception that the function caught.
+        # Arrays may be part of a reference cycle, such as that of an exception which the function caught.
         gc.collect(0)
         kept = held() is not None
     if kept:
@@ -170,7 +170,8 @@ def _packed(made: object, target: Slot) -> Packed:
 def _raised(error: BaseException, at: At, kept: bool) -> Raised:
     pickled = _pickled(error)
     if pickled is None or len(pickled) > MAX_PICKLED_BYTES:
-        # The exception may contain a batch: an exception of the same type with shortened arguments is sent.
+        # The exception cannot be pickled or is too large, perhaps because it contains a batch. An exception
+        # of the same type with shortened arguments is sent instead.
         pickled = None
         with contextlib.suppress(BaseException):
             pickled = _pickled(type(error)(*map(_shortened, error.args)))
@@ -192,7 +193,7 @@ def _pickled(error: BaseException) -> bytes | None:
 
 
 def _shortened(value: Any) -> Any:
-    """The beginning and end of a long text."""
+    """Leaves out the middle of a text that is too long to be sent."""
     if not isinstance(value, (str, bytes)) or len(value) <= MAX_TEXT_CHARACTERS:
         return value
     left_out = f"\n... {len(value) - MAX_TEXT_CHARACTERS:,} more left out by forebay ...\n"
@@ -214,7 +215,7 @@ def _end_with(life: Connection) -> None:
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
-    # The other end may have been closed before.
+    # The other end may have been closed before the signal was set up.
     if life.poll(0):
         _leave()
 
@@ -224,7 +225,7 @@ def _watch(descriptor: int, parent: int) -> None:
     ended."""
     poll = select.poll()
     poll.register(descriptor, 0)
-    # Forked children of the parent may hold the connection open after its end.
+    # Children that the parent has forked may keep the connection open after the parent has ended.
     with contextlib.suppress(OSError, AttributeError):
         poll.register(os.pidfd_open(parent), select.POLLIN)
     poll.poll()

@@ -31,15 +31,15 @@ pub(crate) fn array<'py>(
     delivered(py, field, column)
 }
 
-/// The array of a column of numbers that numpy stores in the same way and of which none is null; `None` for
-/// any other column.
+/// Returns the array of a column of numbers that has no nulls, and whose type numpy stores in the same way;
+/// `None` for any other column.
 pub(crate) fn numbers<'py>(
     py: Python<'py>,
     field: &Field,
     column: &ArrayRef,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let kind = column.data_type();
-    // numpy uses 64 bits for these types.
+    // numpy uses 64 bits for these types, so an array of them is not a view.
     let is_wider = matches!(kind, DataType::Date32 | DataType::Time32(_));
     if !kind.is_primitive() || is_wider || column.null_count() > 0 {
         return None;
@@ -47,7 +47,8 @@ pub(crate) fn numbers<'py>(
     Some(view::array(py, dense::dense(field, column.as_ref())?))
 }
 
-/// The array of a column, or of a part of one, that has no nulls where an array needs values.
+/// Returns the array of a column, or of a part of one, after columns with nulls that it cannot hold were
+/// refused.
 fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     if let Some(dense) = dense::dense(field, column.as_ref()) {
         return memory::view(py, dense);
@@ -92,7 +93,7 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
     }
 }
 
-/// The error of a structure in which two fields have the same name.
+/// The error for a structure in which two fields have the same name.
 fn twice(py: Python<'_>, field: &Field) -> PyErr {
     let cause = format!("a structure has two fields {:?}, and a dict has one", field.name());
     let error = Error::new(ErrorKind::Unsupported, cause);
@@ -103,9 +104,9 @@ fn long(offsets: impl Iterator<Item = i64>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.collect())
 }
 
-/// A field of a structure, with the nulls of the structure added to its own.
+/// Returns a field of a structure in which a value is null if it or its whole structure is null.
 fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef> {
-    // Numbers and lists with nulls were refused before.
+    // The types that need values, such as numbers and lists, were refused before if they had nulls.
     if structure.null_count() == 0 || needs_values(member.data_type()) {
         return Ok(member.clone());
     }

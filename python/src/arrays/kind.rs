@@ -1,23 +1,23 @@
-//! The mark on the field of a column that says which arrays are in it.
+//! Metadata of a column's field, which says that the lists of the column are arrays, and their shape.
 
 use forebay::arrow::datatypes::Field;
 
-/// The metadata key that says what arrays a column of lists holds, and its value for images of differing
-/// sizes.
+/// The metadata key whose value says which kind of arrays a column of lists holds; below it, the value for
+/// images of differing sizes.
 pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";
 
-/// The value of [`KIND`] for arrays with several sides that differ from row to row, or with a differing side
-/// followed by several sides of one length.
+/// The value of [`KIND`] for other arrays whose shape differs from row to row: in several sides, or in one
+/// side that is followed by several fixed sides.
 pub(super) const ARRAYS: &str = "arrays";
 
 /// The metadata key for the shape of a row of [`ARRAYS`] as JSON, in which null stands for a side that
 /// differs.
 const SHAPE: &str = "forebay:shape";
 
-/// Returns the length of each side of a row, with `None` for a side that differs; an empty list if the field
-/// does not have the shape.
+/// Returns the length of each side of a row, with `None` for a side that differs from row to row; an empty
+/// list if the field's metadata has no shape.
 pub(super) fn sides(field: &Field) -> Vec<Option<usize>> {
     let shape = field.metadata().get(SHAPE);
     shape.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Makes the numpy array of a block of memory, of the type that a user knows.
+//! Makes a numpy array over a block of memory, also for bfloat16, a type that numpy itself does not have.
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -16,8 +16,8 @@ pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// The bits of bfloat16 as `ml_dtypes.bfloat16` if that package is installed, as it is with JAX and Keras,
-/// otherwise as integers.
+/// Returns an array of bfloat16 bits with the type `ml_dtypes.bfloat16` if the package `ml_dtypes` is
+/// installed, as it is with JAX and Keras, otherwise as integers.
 fn bfloat16<'py>(py: Python<'py>, bits: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match py.import("ml_dtypes") {
         Ok(ml_dtypes) => bits.call_method1("view", (ml_dtypes.getattr("bfloat16")?,)),

@@ -1,4 +1,4 @@
-//! Refuses nulls in columns whose arrays cannot hold them, with the place and the remedies.
+//! Refuses nulls in columns whose arrays cannot hold them. The error says the row and the remedies.
 
 use forebay::arrow::array::Array;
 use forebay::arrow::datatypes::{DataType, Field};
@@ -15,11 +15,12 @@ const LEAVE_OUT: &str = "leave such rows out with `on_bad_row`";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchOrigin {
     Loader,
-    /// A mix does not take the options of its sources, and may have columns that a source does not have.
+    /// A mix of several sources. Options against nulls are given to the loaders of the sources, and a column
+    /// is null in the rows of a source that does not have it.
     Mix,
 }
 
-/// A value that can replace nulls in a column of this type, if there is one.
+/// Returns a value, as Python code, that `fill_null` can put in place of nulls of this type, if there is one.
 fn fill(data_type: &DataType) -> Option<&'static str> {
     match data_type {
         DataType::LargeUtf8 => Some("\"\""),
@@ -34,7 +35,8 @@ fn fill(data_type: &DataType) -> Option<&'static str> {
     }
 }
 
-/// Refuses a column in which a value is missing that an array needs, in a row or within it.
+/// Refuses a column if a row is null, or has a null within it, although the column's array needs a value
+/// there.
 pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: BatchOrigin) -> PyResult<()> {
     let Some(row) = null_rows(array).first().copied() else { return Ok(()) };
     let name = field.name();
@@ -57,7 +59,8 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Batch
     Err(errors::null(py, &error.hint(hint)))
 }
 
-/// The remedies in a loader. A mask can mark nulls of whole rows, but not nulls within rows.
+/// The remedies for a null in a batch of a loader. `null_mask` can mark a whole row that is null, but not a
+/// null within a row.
 fn moves_of_a_loader(field: &Field, is_row: bool) -> String {
     let Some(fill) = fill(field.data_type()) else { return LEAVE_OUT.into() };
     let name = field.name();
@@ -75,7 +78,7 @@ fn moves_of_a_field(field: &Field, path: &[String]) -> String {
     for name in path {
         let fields = match inside.data_type() {
             DataType::Struct(fields) => fields,
-            // A field of structures in a list cannot become a column.
+            // A field of structures that are in a list cannot become a column.
             _ => return LEAVE_OUT.into(),
         };
         let Some((_, found)) = fields.find(name) else { return LEAVE_OUT.into() };
@@ -88,7 +91,7 @@ fn moves_of_a_field(field: &Field, path: &[String]) -> String {
     }
 }
 
-/// Whether the cells of a column were decoded to arrays.
+/// Whether each value of a column was decoded to an array, as images are.
 fn is_tensor(field: &Field) -> bool {
     field.extension_type_name().is_some() || field.metadata().contains_key(KIND)
 }
@@ -96,7 +99,7 @@ fn is_tensor(field: &Field) -> bool {
 fn moves_of_a_mix(field: &Field) -> String {
     let is_mask = *field.data_type() == DataType::Boolean;
     let name = field.name().strip_suffix(".mask").filter(|_| is_mask).unwrap_or(field.name());
-    // A dot may come from a view, whose name is not one of `columns`.
+    // A name with a dot may be that of a view of an image, which `columns` cannot leave out.
     let views = if is_tensor(field) && name.contains('.') { ", or out of forebay.Views" } else { "" };
     let columns = format!(
         "leave {name:?} out with columns= of the sources' loaders{views}, if a source does not have it"

@@ -17,11 +17,11 @@ use super::memory;
 use crate::dense::{self, Dense, Element};
 use crate::{errors, view};
 
-/// How many texts are remembered while a column is made: enough for the names of categories, and few enough
-/// for the first-level cache.
+/// The number of texts whose Python objects are remembered for later rows of a column: enough for the names
+/// of categories, and few enough for the processor's first-level cache.
 const KNOWN_TEXTS: usize = 64;
 
-/// A one-dimensional numpy array of objects.
+/// Returns a column as a one-dimensional numpy array of Python objects.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     match texts(py, column) {
         Some(texts) => texts.array(py),
@@ -29,12 +29,12 @@ pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> P
     }
 }
 
-/// The rows of a column as a list of objects.
+/// Returns a column as a list of Python objects.
 pub(crate) fn list<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, values(py, field, column)?)
 }
 
-/// A one-dimensional numpy array of these objects.
+/// Returns a one-dimensional numpy array of these objects.
 pub(crate) fn of<'py>(
     py: Python<'py>,
     values: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
@@ -45,7 +45,7 @@ pub(crate) fn of<'py>(
     py.import("numpy")?.call_method1("fromiter", (list, "O", rows))
 }
 
-/// The rows of a column as objects.
+/// Returns a Python object for each row of a column.
 fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if let Some(texts) = texts(py, column) {
         return Ok(texts.rows());
@@ -91,21 +91,21 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
     Ok(values)
 }
 
-/// Distinct objects, and the index of each row's object among them.
+/// Python objects that several rows may share, and for each row the index of its object.
 struct SharedObjects<'py> {
     objects: Vec<Bound<'py, PyAny>>,
-    /// The indices of the rows' objects, in numpy's own type of indices.
+    /// For each row the index of its object, in the integer type that numpy uses for indices.
     indices: Vec<i64>,
 }
 
 impl<'py> SharedObjects<'py> {
-    /// The object of each row.
+    /// Returns the object of each row.
     fn rows(self) -> Vec<Bound<'py, PyAny>> {
         self.indices.iter().map(|&index| self.objects[index as usize].clone()).collect()
     }
 
-    /// A numpy array of the object of each row. numpy fills it about three times as fast as Python fills a
-    /// list.
+    /// Returns a numpy array with the object of each row. numpy fills the array about three times as fast as
+    /// Python fills a list.
     fn array(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (rows, each_its_own) = (self.indices.len(), self.objects.len() == self.indices.len());
         let objects = of(py, self.objects.into_iter().map(Ok))?;
@@ -117,7 +117,7 @@ impl<'py> SharedObjects<'py> {
     }
 }
 
-/// The rows of a column of text; `None` for any other column.
+/// Returns the Python objects for the rows of a column of text; `None` for any other column.
 fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<SharedObjects<'py>> {
     match column.data_type() {
         DataType::Utf8 => Some(shared(py, column.as_string::<i32>().iter())),
@@ -127,7 +127,7 @@ fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<SharedObjects<'py>> 
     }
 }
 
-/// Makes objects of texts. A text that equals one of the last is the same object again, because most columns
+/// Makes Python objects of texts. A text that equals a recent one shares its object, because most columns
 /// hold few different names.
 fn shared<'a, 'py>(
     py: Python<'py>,
@@ -166,7 +166,7 @@ fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResul
     rows.map(|digits| class.call1((digits,))).collect()
 }
 
-/// The numbers or times of a column as objects; the object of a null is arbitrary.
+/// Returns the numbers or times of a column as Python objects. The caller has to replace those of nulls.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
         let error = Error::new(

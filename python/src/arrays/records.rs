@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use super::objects;
 
-/// The rows of a column that has structures in lists, at any depth; `None` for any other column. A list is a
-/// list, a structure a dict, and a null `None`, at every depth.
+/// Returns the rows of a column that has structures in lists, at any depth; `None` for any other column.
+/// Lists become Python lists, structures become dicts, and nulls become `None`, at every depth.
 pub(crate) fn list<'py>(
     py: Python<'py>,
     field: &Field,
@@ -38,7 +38,7 @@ fn has_records(data_type: &DataType, in_list: bool) -> bool {
     }
 }
 
-/// The rows of a column as objects.
+/// Returns a Python object for each row of a column.
 fn rows<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let none = || py.None().into_bound(py);
     match column.data_type() {

@@ -1,4 +1,5 @@
-//! Columns that are decoded as text: numpy's strings, and the objects of JSON.
+//! Makes numpy arrays of columns that `Text` or `Json` decodes: arrays of strings, and of the objects in
+//! JSON.
 
 use forebay::arrow::array::ArrayRef;
 use forebay::arrow::datatypes::Field;
@@ -8,7 +9,7 @@ use pyo3::types::PyDict;
 
 use super::objects;
 
-/// The array of a column with a text format; `None` for any other column.
+/// Returns the array of a column that is decoded as text or JSON; `None` for any other column.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     field: &Field,
@@ -29,7 +30,7 @@ fn strings<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<B
     numpy.call_method("array", (objects::list(py, field, column)?,), Some(&options))
 }
 
-/// An array of the objects that `json.loads` makes of each row; `None` for a null.
+/// Returns an array of the objects that `json.loads` makes of the texts of a column; a null becomes `None`.
 fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     let loads = py.import("json")?.getattr("loads")?;
     let texts = objects::list(py, field, column)?;

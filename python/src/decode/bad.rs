@@ -1,4 +1,4 @@
-//! The treatment of images that cannot be decoded.
+//! Collects the images that `decode_image` cannot decode, and treats them as `on_bad_row` says.
 
 use forebay::{Error, ErrorKind, Place, Result};
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::PyList;
 use crate::arguments::refused;
 use crate::errors;
 
-/// The treatment of an image that cannot be decoded.
+/// The argument `on_bad_row`: the treatment of an image that is null or cannot be decoded.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum OnBad {
     Raise,
@@ -40,7 +40,7 @@ impl OnBad {
     }
 }
 
-/// The images that could not be decoded so far, in ascending order.
+/// The images that were null or could not be decoded so far, in the order of their numbers.
 pub(super) struct BadImages {
     on_bad: OnBad,
     found: Vec<(usize, Error)>,
@@ -51,10 +51,10 @@ impl BadImages {
         BadImages { on_bad, found: Vec::new() }
     }
 
-    /// Adds bad images, which come after those that were added before.
+    /// Adds bad images, whose numbers are higher than those that were added before.
     ///
     /// # Errors
-    /// The error of the first bad image that may not be left out.
+    /// The error for the first bad image that `on_bad_row` does not tolerate.
     pub(super) fn extend(&mut self, mut found: Vec<(usize, Error)>) -> Result<()> {
         found.sort_by_key(|(number, _)| *number);
         let place = |number: usize| Place::default().row(number as u64);
@@ -89,7 +89,7 @@ impl BadImages {
         self.found.binary_search_by_key(&number, |(found, _)| *found).is_ok()
     }
 
-    /// Appends the exceptions of the bad images to a list.
+    /// Appends the exceptions of the bad images to the user's list `skipped`.
     pub(super) fn append_to(&self, py: Python<'_>, list: Option<&Bound<'_, PyList>>) -> PyResult<()> {
         let Some(list) = list else { return Ok(()) };
         self.found.iter().try_for_each(|(_, error)| list.append(errors::raise(py, error).into_value(py)))

@@ -17,7 +17,8 @@ use crate::errors::IntoPython;
 
 const WANTED: &str = "the bytes of an encoded image, a list of them, or an Arrow column of them";
 
-/// Encoded images. They keep their memory alive.
+/// The encoded images of one call: a single file, a list of files, or Arrow columns. It keeps their memory
+/// alive.
 pub(super) enum Encoded<'py> {
     One(Bound<'py, PyBytes>),
     Files(Vec<Option<Bound<'py, PyBytes>>>),
@@ -68,7 +69,8 @@ impl<'py> Encoded<'py> {
     }
 }
 
-/// The bytes of a file or of a dict of `bytes` and `path`, as Hugging Face stores images; `None` for a null.
+/// Returns the bytes of an item of a list: of a file, or of a dict of `bytes` and `path`, as Hugging Face
+/// stores images; `None` for a null.
 fn file<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let item = match item.cast::<PyDict>() {
         Ok(fields) => &fields.get_item("bytes")?.ok_or_else(|| refused(item, "data", WANTED))?,
@@ -77,8 +79,8 @@ fn file<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> 
     (!item.is_none()).then(|| bytes(item)).transpose()
 }
 
-/// The bytes of a file, which must not change while they are decoded: `bytes` as they are, or a copy of any
-/// other object.
+/// Returns the bytes of a file. Python's `bytes` are not copied; the memory of any other object is, because
+/// it could change while it is decoded.
 fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = file.cast::<PyBytes>() {
         return Ok(bytes.clone());
@@ -93,18 +95,18 @@ fn bytes<'py>(file: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?)
 }
 
-/// An array of the C data interface, without a copy.
+/// Imports an array through Arrow's C data interface, without a copy.
 fn column(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<ArrayRef> {
     let py = array.py();
     let schema = schema.pointer_checked(Some(capsule::SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(capsule::ARRAY))?.cast::<FFI_ArrowArray>();
     // SAFETY: the protocol says that capsules of these names hold these structures. The array is moved out of
-    // its capsule, which has a released one afterwards; the schema stays in its capsule, which is alive.
+    // its capsule, and a released array is left there; the schema stays in its capsule, which is alive.
     let made = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
     checked(made.or_fail().map(make_array)).or_raise(py)
 }
 
-/// The arrays of a stream of the C data interface, without a copy.
+/// Imports the arrays of a stream through Arrow's C data interface, without a copy.
 fn chunks(py: Python<'_>, stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<ArrayRef>> {
     let stream = stream.pointer_checked(Some(capsule::STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: the protocol says that a capsule of this name holds a stream, which is moved out of it.
@@ -122,7 +124,8 @@ fn chunks(py: Python<'_>, stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<ArrayRe
     let mut chunks = Vec::new();
     loop {
         let mut array = FFI_ArrowArray::empty();
-        // SAFETY: as above.
+        // SAFETY: `get_next` belongs to the stream, which is alive and not moved, and writes to `array`,
+        // which this frame owns.
         if unsafe { get_next(&raw mut stream, &raw mut array) } != 0 {
             return Err(broken()).or_raise(py);
         }
@@ -178,7 +181,7 @@ fn cells(array: &dyn Array) -> Vec<Option<&[u8]>> {
     cells.into_iter().enumerate().map(valid).collect()
 }
 
-/// The bytes of each row of a dictionary, whose values several rows may share.
+/// Returns the bytes of each row of a dictionary array, in which several rows may share a value.
 fn of_dictionary(array: &dyn Array) -> Vec<Option<&[u8]>> {
     let Some(dictionary) = array.as_any_dictionary_opt().filter(|dictionary| !dictionary.values().is_empty())
     else {

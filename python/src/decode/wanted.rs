@@ -1,4 +1,5 @@
-//! The views that are made from each image, and the keys of their random draws.
+//! The arguments of `decode_image` that say which views are made from each image, and with which random
+//! draws.
 
 use forebay::Image as Spec;
 use forebay::column::Views;
@@ -10,11 +11,13 @@ use crate::arguments::{int, refused};
 use crate::errors::IntoPython;
 use crate::image::Image;
 
-/// A view of each image. An image that is not part of `forebay.Views` is a view without a name.
+/// A view: one of the forms in which each image is delivered. A plain `forebay.Image` is a view without a
+/// name.
 pub(super) struct WantedView {
     pub(super) name: Option<String>,
     pub(super) image: Spec,
-    /// The number of images in the view, which is a dimension of its own.
+    /// The number of images that the view makes from each encoded image, as a further dimension of the array;
+    /// `None` for one image without this dimension.
     pub(super) count: Option<u32>,
     tag: u64,
 }
@@ -24,7 +27,7 @@ impl WantedView {
         WantedView { name: None, image, count: None, tag: 0 }
     }
 
-    /// The views that the argument `image` asks for; none if each image is wanted as it is stored.
+    /// Reads the views from the argument `image`; there are none if it is not given.
     pub(super) fn read(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<WantedView>> {
         let Some(given) = given else { return Ok(Vec::new()) };
         let py = given.py();
@@ -53,24 +56,25 @@ impl WantedView {
         Ok(wanted)
     }
 
-    /// The number of bytes of all images in the view of one encoded image.
+    /// The bytes that this view takes for one encoded image.
     pub(super) fn bytes(&self) -> usize {
         self.image.bytes_per_image() * self.count.unwrap_or(1) as usize
     }
 
-    /// The shape of the view of `rows` images, or of a single one.
+    /// The shape of this view's array for `rows` encoded images, or for a single one without a row dimension.
     pub(super) fn shape(&self, rows: Option<usize>) -> Vec<usize> {
         let count = self.count.map(|count| count as usize);
         rows.into_iter().chain(count).chain(self.image.shape()).collect()
     }
 
-    /// The key of image `number` of the view, made from the key of the encoded image.
+    /// The key for the random draws of image `number` of the view, made from the key of the encoded image.
     pub(super) fn key(&self, RowKey(key): RowKey, number: u32) -> RowKey {
         RowKey(if self.name.is_some() { view_key(key, self.tag, number) } else { key })
     }
 }
 
-/// The keys of the images: those that a loader has for rows of a column.
+/// The keys from which random draws for the images are made: the keys of a loader that reads them as rows of
+/// a column.
 pub(super) struct ImageKeys {
     seed: u64,
     epoch: u64,
@@ -105,7 +109,7 @@ impl ImageKeys {
         !matches!(&self.rows, Numbers::Each(rows) if rows.len() != count)
     }
 
-    /// The key of an image.
+    /// The key of the image with this number.
     pub(super) fn of(&self, number: usize) -> RowKey {
         let row = match &self.rows {
             Numbers::From(first) => first + number as u64,
@@ -115,7 +119,7 @@ impl ImageKeys {
     }
 }
 
-/// The error for row numbers that are not as described.
+/// The error for an invalid argument `rows`.
 pub(super) fn refused_rows(rows: &Bound<'_, PyAny>) -> PyErr {
     refused(rows, "rows", "the row number of the first image, or that of each image")
 }

@@ -1,4 +1,4 @@
-//! The arguments of `forebay.Image`'s methods, checked.
+//! Checks and converts the arguments of `forebay.Image`'s methods.
 
 use forebay::Image as Spec;
 use forebay::image::{
@@ -13,17 +13,17 @@ use crate::errors::IntoPython;
 
 pub(super) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
-/// A side in pixels.
+/// Reads the length of a side in pixels; `None` if it is not an int in the allowed range.
 pub(super) fn side(value: Argument) -> Option<u32> {
     int(value, 1..=u64::from(Spec::MAX_SIDE)).map(|side| side as u32)
 }
 
-/// A side in pixels, or the error that names the argument.
+/// Reads the length of a side in pixels, or returns an error that names the argument.
 pub(super) fn named_side(value: Argument, name: &str) -> PyResult<u32> {
     side(value).ok_or_else(|| refused(value, name, &format!("an int from 1 to {}", Spec::MAX_SIDE)))
 }
 
-/// The side of a square, or a height and a width.
+/// Reads the argument `size`: the side of a square, or a height and a width.
 pub(super) fn extent(value: Argument) -> PyResult<Size> {
     named_extent(value, "size")
 }
@@ -39,7 +39,7 @@ pub(super) fn named_extent(value: Argument, name: &str) -> PyResult<Size> {
     })
 }
 
-/// One side in pixels, or several from which a side is drawn.
+/// Reads one length of a side in pixels, or several lengths from which one is drawn at random.
 pub(super) fn sides(value: Argument, name: &str) -> PyResult<Vec<u32>> {
     if let Some(side) = side(value) {
         return Ok(vec![side]);
@@ -49,31 +49,32 @@ pub(super) fn sides(value: Argument, name: &str) -> PyResult<Vec<u32>> {
     each.map(|item| side(&item?).ok_or_else(wanted)).collect()
 }
 
-/// A text, or the error that names the argument.
+/// Reads a string, or returns an error that names the argument.
 pub(super) fn text(value: Argument, name: &str) -> PyResult<String> {
     value.extract().map_err(|_| refused(value, name, "a str"))
 }
 
-/// A finite number, or its default if it is not given.
+/// Reads a finite number, or takes the default if the argument is missing.
 pub(super) fn number(value: Option<Argument>, name: &str, default: f64) -> PyResult<f64> {
     let Some(value) = value else { return Ok(default) };
     float(value).filter(|number| number.is_finite()).ok_or_else(|| refused(value, name, "a finite number"))
 }
 
-/// An int that fits 32 bits.
+/// Reads an unsigned int that fits 32 bits.
 pub(super) fn whole_number(value: Argument, name: &str) -> PyResult<u32> {
     let number = int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
     number.ok_or_else(|| refused(value, name, "an int of at least 0"))
 }
 
-/// The numbers of an iterable.
+/// Reads the numbers of an iterable.
 pub(super) fn several(value: Argument, name: &str) -> PyResult<Vec<f64>> {
     let wanted = || refused(value, name, "several numbers");
     let each = value.try_iter().map_err(|_| wanted())?;
     each.map(|item| float(&item?).ok_or_else(wanted)).collect()
 }
 
-/// The pixels beside an image: on each side, across and down, or left, top, right and bottom.
+/// Reads `padding` in pixels: one int for all sides, two for across and down, or four for left, top, right
+/// and bottom.
 pub(super) fn padding_of(value: Argument) -> PyResult<Padding> {
     let whole = |value: Argument| int(value, 0..=u64::from(Spec::MAX_SIDE)).map(|pixels| pixels as u32);
     let two = || {
@@ -95,14 +96,15 @@ pub(super) fn padding_mode_of(value: Argument) -> PyResult<PaddingMode> {
     }
 }
 
-/// A range of numbers above 0.
+/// Reads a range: two numbers above 0, the smaller one first.
 pub(super) fn range(value: Argument, name: &str) -> PyResult<(f64, f64)> {
     numbers(value, |[least, most]| *least > 0.0 && least <= most && most.is_finite())
         .map(|[least, most]| (least, most))
         .ok_or_else(|| refused(value, name, "two finite numbers above 0, the smaller one first"))
 }
 
-/// A number for each channel, in the precision of the library.
+/// Reads three numbers, one for each channel, as 32-bit floats. Each must meet `fits`; `wanted` describes
+/// them in the error.
 pub(super) fn channels(
     value: Argument,
     name: &str,
@@ -116,7 +118,7 @@ pub(super) fn channels(
     .ok_or_else(|| refused(value, name, wanted))
 }
 
-/// A number for each channel, or one number for all of them.
+/// Reads a number for each channel, or one number for all channels.
 pub(super) fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
     match float(value).filter(|number| (*number as f32).is_finite()) {
         Some(number) => Ok([number as f32; 3]),
@@ -124,7 +126,7 @@ pub(super) fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
     }
 }
 
-/// The amount by which something may change; 0 if it is not given.
+/// Reads the amount of a change, such as of brightness; 0 if the argument is missing.
 pub(super) fn amount(value: Option<Argument>, name: &str) -> PyResult<f64> {
     let Some(value) = value else { return Ok(0.0) };
     let amount = float(value).filter(|amount| *amount >= 0.0 && amount.is_finite());
@@ -156,7 +158,8 @@ pub(super) fn pixel_type(value: Argument) -> PyResult<PixelType> {
     }
 }
 
-/// The pixel type that numpy means by `numpy.float32`, `numpy.dtype("float32")` or a type of `ml_dtypes`.
+/// The pixel type for an argument that `numpy.dtype` accepts, such as `numpy.float32` or a type of
+/// `ml_dtypes`.
 pub(super) fn numpy_type(value: Argument) -> Option<PixelType> {
     let py = value.py();
     if value.is_none() {
@@ -173,20 +176,20 @@ pub(super) fn bits(value: Argument) -> PyResult<u8> {
     }
 }
 
-/// A whole number, or its default.
+/// Reads a whole number, or takes the default if the argument is missing.
 pub(super) fn count(value: Option<Argument>, name: &str, default: u32) -> PyResult<u32> {
     let Some(value) = value else { return Ok(default) };
     let count = int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
     count.ok_or_else(|| refused(value, name, "an int of at least 0"))
 }
 
-/// A level of a channel, which need not be whole.
+/// Reads a pixel value from 0 to 255, which may have a fraction.
 pub(super) fn level_of(value: Argument, name: &str) -> PyResult<f64> {
     let level = float(value).filter(|level| (0.0..=255.0).contains(level));
     level.ok_or_else(|| refused(value, name, "a number from 0 to 255"))
 }
 
-/// The learned policy of automatic augmentation that has this name.
+/// Finds the learned policy of automatic augmentation by its name.
 pub(super) fn policy_of(value: Argument) -> PyResult<AutoAugment> {
     let name = value.cast::<PyString>().ok().and_then(|name| name.to_str().ok());
     match name {
@@ -211,8 +214,8 @@ pub(super) fn filter(value: Argument) -> PyResult<Resampling> {
     }
 }
 
-/// Raw pixels of a shape, in which channels are last, or first if `layout` is NCHW. A shape without channels
-/// has one channel.
+/// Reads the shape of raw pixels: a height and a width, with channels after them (before them if `layout` is
+/// NCHW). A shape of two ints has one channel.
 pub(super) fn raw_of(value: Argument, layout: Layout) -> PyResult<Raw> {
     let whole = |value: Argument| int(value, 0..=u64::from(u32::MAX)).map(|number| number as u32);
     let grey = || {
@@ -235,7 +238,7 @@ pub(super) fn raw_of(value: Argument, layout: Layout) -> PyResult<Raw> {
     Ok(Raw::new(size, channels).layout(layout))
 }
 
-/// A level for each channel, or one level for all of them.
+/// Reads the argument `fill`: a pixel value for each channel, or one for all channels.
 pub(super) fn levels(value: Argument) -> PyResult<[u8; 3]> {
     let level = |value: Argument| int(value, 0..=u64::from(u8::MAX)).map(|level| level as u8);
     let each = || {
@@ -253,7 +256,7 @@ pub(super) fn pixel_layout(value: Argument) -> PyResult<Layout> {
     }
 }
 
-/// Names as a sentence lists them: `'a', 'b' or 'c'`.
+/// Joins names as in a sentence: `'a', 'b' or 'c'`.
 pub(super) fn one_of(names: &[&str]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
     match quoted.split_last() {

@@ -1,4 +1,4 @@
-//! Writes an image's value as the Python code that makes it.
+//! Writes a `forebay.Image` as the Python code that creates it.
 
 use forebay::Image as Spec;
 use forebay::image::{Layout, Size};
@@ -6,12 +6,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-/// The Python code that makes an image's value, without arguments that have their defaults.
+/// The Python code that creates an equal image. Most arguments with their default values are left out.
 pub(super) fn python(image: &Spec) -> PyResult<String> {
     let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-    // Numbers are written with the digits that the user gave: the library holds them in 32 bits, and as
-    // 64-bit numbers they would have other digits.
+    // The library holds these numbers as 32-bit floats. They are printed as such, because as 64-bit floats
+    // they would show digits that the user did not write.
     let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
     let triple = |value: &Value| {
         format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))
@@ -173,7 +173,7 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
     Ok(code)
 }
 
-/// The call for a random crop, or for a random size, without the arguments of the canvas.
+/// The call of `random_crop` or `random_shortest_size`, up to the arguments for the canvas.
 fn unresized(framing: &Value, size: &str) -> String {
     let sizes = &framing["random_shortest_size"];
     if !sizes.is_null() {
@@ -193,7 +193,7 @@ fn unresized(framing: &Value, size: &str) -> String {
     code
 }
 
-/// The call for a crop around boxes.
+/// The call of `random_iou_crop`.
 fn iou_crop(spec: &Value, size: &str) -> String {
     let crop = &spec["framing"]["random_iou_crop"];
     let mut code = format!("random_iou_crop({size}, boxes={}", crop["boxes"]);

@@ -1,4 +1,5 @@
-//! Serializes values that replace nulls: as a number, a text, or an object for values that are neither.
+//! Serializes a [`Fill`] (a value that replaces nulls) as a number or a text; bytes, NaN and infinities
+//! become an object.
 
 use std::fmt;
 
@@ -7,9 +8,9 @@ use serde::ser::{self, Serialize, SerializeMap, Serializer};
 
 use super::Fill;
 
-/// The key under which bytes are written, as a list of numbers.
+/// The key of bytes, which are written as a list of numbers.
 const BYTES: &str = "bytes";
-/// The key under which a number is written that JSON cannot represent: `"NaN"`, `"inf"` or `"-inf"`.
+/// The key of a number that JSON cannot represent, which is written as `"NaN"`, `"inf"` or `"-inf"`.
 const NUMBER: &str = "number";
 
 impl Serialize for Fill {

@@ -7,7 +7,7 @@ use super::*;
 
 const RETRY: Duration = Duration::from_millis(300);
 
-/// A cache that retries soon, and does not check the free space of the disk.
+/// Opens a cache that tries a failed disk again soon, and does not check the free space of the disk.
 fn impatient(folder: &Path) -> DiskCache {
     let mut space = Space::new(Folder::open(folder).unwrap(), PLENTY);
     space.keep_free = None;
@@ -55,7 +55,7 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
     assert_eq!(cache.stats().damaged, 0);
 }
 
-/// A small disk of its own, if the user may mount one.
+/// A small disk that is mounted for one test, if the user may mount one.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -121,8 +121,8 @@ fn a_disk_that_is_gone_turns_the_cache_off_until_there_is_another() {
         return skipped("a disk of its own cannot be mounted");
     }
     let disk = Mounted(disk);
-    // The cache gets a folder below the root of the disk, because the file system has a folder of its own
-    // there.
+    // The cache gets a folder below the root of the disk, because the file system has its own folder,
+    // `lost+found`, in the root.
     let rows = disk.0.path().join("rows");
     let cache = impatient(&rows);
     let others = || {

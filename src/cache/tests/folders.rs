@@ -1,4 +1,4 @@
-//! Tests the owner, the permissions and the links of the folder.
+//! Tests which owners, permissions and symbolic links the cache accepts in its folder.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -58,7 +58,7 @@ fn what_is_no_folder_of_a_cache_is_refused() {
     assert!(refusal(&file).contains("not a folder"));
     let sentence = refusal(dir.path());
     assert!(sentence.contains("holds \"file\""), "{sentence}");
-    // The suggested folder is beside the given one, which may be the data set's, and not in it.
+    // The given folder may hold a data set, so the error suggests a new folder beside it and not inside it.
     assert!(
         sentence.ends_with(&format!("a folder of its own: {}-cache)", dir.path().display())),
         "{sentence}"
@@ -99,12 +99,13 @@ fn links_planted_inside_lead_nowhere() {
     let (target, subfolder) = (outside.path().join("target"), entry.parent().unwrap());
     fs::write(&target, "untouched").unwrap();
 
-    // The link takes the place of the subfolder.
+    // A symbolic link to a folder outside the cache lies where the subfolder of the entry should be.
     symlink(outside.path(), subfolder).unwrap();
     assert!(cache.put(&key(0), &rows(0)));
     assert!(cache.get(&key(0)).is_some());
     cache.clear().unwrap();
-    // Each link takes the place of an entry, of a partial file or of the ledger.
+    // A symbolic link to a file outside the cache lies where an entry, a partial file or the ledger should
+    // be.
     for planted in [&entry, &part, &cache.0.space.folder.ledger()] {
         let _ = fs::remove_file(planted);
         symlink(&target, planted).unwrap();

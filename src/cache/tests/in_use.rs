@@ -1,5 +1,5 @@
-//! Changes of an entry while its rows are in use are detected and harmless. An item in the place of an entry
-//! keeps only that entry out.
+//! Tests that the cache detects when a program changes an entry whose rows are in use, and that reading them
+//! does not fail. A foreign file or folder at the path of an entry keeps only that entry out of the cache.
 
 use std::fs::{self, FileTimes, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -7,10 +7,10 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 
-/// Damages an entry, or puts something at its path.
+/// A function that damages the file at a path, or creates something else there.
 type Harm = fn(&Path);
 
-/// A cache that holds group 0, its entry in use, and the path of the entry.
+/// Returns a cache that holds one entry, an open handle of this entry, and the path of its file.
 fn in_use(dir: &TempDir) -> (DiskCache, Entry, std::path::PathBuf) {
     let cache = open(dir, PLENTY);
     assert!(cache.put(&key(0), &rows(0)));
@@ -24,7 +24,7 @@ fn writable(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).unwrap()
 }
 
-/// Changes a byte of the last blob.
+/// Changes the byte in the middle of a file.
 fn flip(path: &Path) {
     let file = writable(path);
     let at = file.metadata().unwrap().len() / 2;
@@ -33,7 +33,7 @@ fn flip(path: &Path) {
     file.write_all_at(&[byte[0] ^ 0x55], at).unwrap();
 }
 
-/// Overwrites a file with one byte.
+/// Sets every byte of a file to `with`.
 fn overwrite(path: &Path, with: u8) {
     let length = path.metadata().unwrap().len() as usize;
     writable(path).write_all_at(&vec![with; length], 0).unwrap();
@@ -72,7 +72,7 @@ fn whatever_is_done_to_an_entry_in_use_shows() {
         let (cache, entry, path) = in_use(&dir);
         let copy = cache.get_copy(&key(0)).unwrap();
         harms(&path);
-        // Reading may give any bytes, but must not fail.
+        // Reading changed rows may return any bytes, but must not fail.
         let blob = entry.read().column(1).as_binary_view().data_buffers()[0].clone();
         std::hint::black_box(blob.iter().map(|byte| u64::from(*byte)).sum::<u64>());
         assert!(!entry.is_intact(), "{harm}");
@@ -102,7 +102,8 @@ fn an_entry_that_was_written_to_a_moment_ago_is_copied() {
     let dir = folder();
     let (_, _, path) = in_use(&dir);
     let cache = open(&dir, PLENTY);
-    // The test tries again if the machine paused for longer than an entry counts as being written.
+    // The cache copies an entry, instead of mapping it, for one second after a write. If the machine paused
+    // for too long to test that, the test tries again.
     loop {
         let written = Instant::now();
         writable(&path).set_modified(std::time::SystemTime::now()).unwrap();
@@ -202,7 +203,7 @@ fn what_lies_where_an_entry_should_be_keeps_only_that_entry_out() {
             let stats = cache.stats();
             assert_eq!((&stats.reading_off, &stats.writing_off), (&None, &None), "{case}");
             assert_eq!(stats.declined.blocked > 0, !can_go, "{case}: {:?}", stats.declined);
-            // The item does not disturb the count either, and the ledger is right.
+            // The item at the path of the entry is not counted, and the counted bytes are right.
             assert_eq!(stats.entries, 2 + u64::from(can_go), "{case}");
             let bytes: u64 = with_extension(dir.path(), "arrows")
                 .iter()

@@ -1,4 +1,5 @@
-//! A process killed anywhere in a write leaves right rows or none, and no files that stay.
+//! Tests that the entries are right or missing after a process was killed at any point of a write, and that
+//! its unfinished files are removed.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -8,8 +9,8 @@ use super::*;
 const SIGKILL: i32 = 9;
 const OLD: u64 = 7;
 
-/// Checks the folder after a kill: cached rows are right, half-written files are removed, the ledger counts
-/// all bytes, and the cache takes new rows.
+/// Opens the cache after a kill and checks that its rows are right, that half-written files are removed, that
+/// the ledger counts all bytes, and that new rows can be put.
 fn unharmed(dir: &Path, context: &str) {
     let kept = || files(dir).into_iter().filter(|(path, _)| path.extension().is_some());
     let cache = DiskCache::open(dir, PLENTY).unwrap();
@@ -40,15 +41,15 @@ fn a_kill_at_any_point_of_a_write_does_no_harm() {
     }
 }
 
-/// Puts an old entry, then a new one for which the old one must be evicted. The process must die only while
-/// it puts the new one.
+/// Puts an old entry, then a new one, for which the old one must be evicted. The process must be killed only
+/// while it puts the new one.
 #[test]
 #[ignore = "run by a_kill_at_any_point_of_a_write_does_no_harm"]
 fn evicts_and_writes() {
     let die = std::env::var("FOREBAY_KILL_AT").unwrap();
     let seven = Encoded::new(&key(OLD), &rows(OLD)).unwrap().bytes;
     let cache = DiskCache::open(given_folder(), folder::footprint(seven)).unwrap();
-    // Another process puts the old entry, because this one would die while doing it.
+    // Another process puts the old entry, because `FOREBAY_KILL_AT` would kill this process while it did so.
     let helper = process("kills::writes_the_old_one", &given_folder()).env_remove("FOREBAY_KILL_AT").status();
     assert!(helper.unwrap().success());
     for _ in 0..3 {

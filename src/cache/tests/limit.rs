@@ -1,4 +1,4 @@
-//! Tests how much is kept, and which entries stay if not all fit.
+//! Tests the limit of the cache in bytes, and which entries are evicted if they do not all fit.
 
 use std::time::SystemTime;
 
@@ -14,8 +14,8 @@ fn on_disk(dir: &Path) -> u64 {
     kept.map(|(_, length)| folder::footprint(length)).sum()
 }
 
-/// Reads `groups` in the order of `seed`, as an epoch of a loader does: missing rows are fetched and put.
-/// Returns the number of hits.
+/// Reads the row groups in a random order from `seed`, as the loader does in an epoch: row groups that are
+/// not in the cache are fetched and put. Returns the number of hits.
 fn epoch(cache: &DiskCache, groups: std::ops::Range<u64>, seed: u64) -> u64 {
     epoch_begins(cache);
     let mut order: Vec<u64> = groups.collect();
@@ -49,7 +49,7 @@ fn half_of_a_data_set_twice_the_limit_is_hit_in_every_epoch() {
     }
     let stats = cache.stats();
     assert_eq!((stats.evictions, stats.entries, stats.bytes), (0, GROUPS / 2, limit));
-    // The first epoch of another run must not drop entries that the run has not yet come to.
+    // A second run must not evict entries in its first epoch, since it may read them later in that epoch.
     let again = open(&dir, limit);
     for seed in 5..8 {
         assert_eq!(epoch(&again, 0..GROUPS, seed), GROUPS / 2);
@@ -185,8 +185,8 @@ fn four_processes_together_stay_within_the_limit_at_every_moment() {
     let (ours, pause) = (Folder::open(&kept).unwrap(), pause::Pause::default());
     ours.prepare().unwrap();
     while writers.iter_mut().any(|writer| writer.try_wait().unwrap().is_none()) {
-        // Files come and go only under this lock: without it, a listing could have files that were removed
-        // before others came.
+        // Files are added and removed only under this lock. Without it, a listing could count a file that was
+        // removed meanwhile together with the file that replaced it.
         if let Some(_still) = Ledger::lock(&ours, &pause).unwrap() {
             most = on_disk(&kept).max(most);
             samples += 1;

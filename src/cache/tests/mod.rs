@@ -1,4 +1,5 @@
-//! Tests of the whole cache, with separate processes where one has to die or to run out of something.
+//! Tests of the whole cache. A test whose process must be killed, or must run out of a resource, starts a
+//! separate process for that.
 
 #![allow(clippy::print_stdout, reason = "a process that a test started tells it so what it did")]
 
@@ -70,7 +71,8 @@ fn open(folder: &TempDir, max_bytes: u64) -> DiskCache {
     DiskCache::open(folder.path(), max_bytes).unwrap()
 }
 
-/// Begins an epoch after a wait that is longer than a step of the clock by which uses are noted.
+/// Waits until the clock that dates the uses of entries has certainly moved on, then begins an epoch. (The
+/// clock goes in steps of some milliseconds.)
 fn epoch_begins(cache: &DiskCache) {
     nap(2 * space::CLOCK_STEP.as_millis() as u64);
     cache.epoch_begins();
@@ -104,7 +106,7 @@ fn times(few: u64, many: u64) -> u64 {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
 
-/// This test program as a separate process that runs only the ignored test `role` of this module.
+/// Returns a command that runs only the ignored test `role` of this module, in a separate process.
 fn process(role: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -115,7 +117,7 @@ fn process(role: &str, folder: &Path) -> Command {
     command
 }
 
-/// The folder that a process started by [`process`] works in.
+/// The folder that a process started by [`process`] gets for its cache.
 fn given_folder() -> std::path::PathBuf {
     std::env::var_os("FOREBAY_TEST_FOLDER").expect("started by another test").into()
 }

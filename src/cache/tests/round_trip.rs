@@ -1,4 +1,4 @@
-//! Rows come out as they went in, for every supported type, as a whole and row by row.
+//! Tests that the cache returns the rows that were put, for every supported type, as a whole and row by row.
 
 use std::collections::HashMap;
 
@@ -107,7 +107,7 @@ fn key_of(batch: &RecordBatch, group: usize) -> Key {
     Key::new("every.parquet", 1, "v", group, "all", &batch.schema())
 }
 
-/// Puts `batch`, gets it from the folder opened a second time, and compares the two.
+/// Puts `batch`, opens the cache again, and checks that it returns the same rows.
 fn round_trip(batch: &RecordBatch) -> Entry {
     let dir = folder();
     assert!(open(&dir, PLENTY).put(&key_of(batch, 0), batch));
@@ -190,7 +190,7 @@ fn bytes_that_no_view_uses_are_not_written() {
     let entry = round_trip(&RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(few)]).unwrap());
     assert!(entry.bytes() < 4096, "{} bytes for 1,000", entry.bytes());
 
-    // Repeated values share their bytes in the file as well.
+    // A value that many rows share is written to the file only once.
     let mut views = BinaryViewBuilder::new();
     let block = views.append_block(Buffer::from_vec(vec![7u8; 10_000]));
     for _ in 0..1000 {

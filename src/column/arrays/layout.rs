@@ -1,4 +1,5 @@
-//! The arrays in the cells of a column, and the lists that are made from them.
+//! The types and shapes of the arrays that a column has in its cells, and the types of the lists that they
+//! become.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,17 +11,18 @@ use crate::column::TensorFormat;
 use crate::column::exact::Pixels;
 use crate::column::ragged::{IMAGES, KIND};
 
-/// The kind that the field's metadata gives to arrays with several sides that differ, or with one such side
-/// followed by several sides of one length.
+/// The value of [`KIND`] in a field's metadata for arrays in which the lengths of several dimensions vary, or
+/// in which one such dimension precedes several fixed ones.
 pub(super) const ARRAYS: &str = "arrays";
-/// The key in a field's metadata for the shape of a row. A `null` in the shape is a side that differs.
+/// The key in a field's metadata for the shape of its arrays. A `null` in the shape is a dimension whose
+/// length varies.
 pub(super) const SHAPE: &str = "forebay:shape";
 
-/// The arrays in the cells of a column, one in each cell.
+/// The type, shape and format of the arrays in a column, whose cells hold one array each.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Arrays {
     pub(super) item: Item,
-    /// The length of each side; `None` if it differs from row to row.
+    /// The length of each dimension; `None` if it differs from row to row.
     pub(super) shape: Vec<Option<usize>>,
     pub(super) cells: CellFormat,
 }
@@ -37,7 +39,7 @@ pub(crate) enum Item {
 /// The format in which a cell holds an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CellFormat {
-    /// A file of numpy.
+    /// The bytes of a `.npy` or `.npz` file.
     Numpy(TensorFormat),
     /// An encoded image.
     Image(Pixels),
@@ -45,14 +47,14 @@ pub(crate) enum CellFormat {
 
 impl Arrays {
     pub(crate) fn new(item: Item, shape: Vec<Option<usize>>, cells: CellFormat) -> Self {
-        // A list of a fixed length has at least one value, so a side of length 0 counts as a side that
-        // differs.
+        // A list of a fixed length must not be empty, so a dimension of length 0 counts as one whose length
+        // varies.
         let shape = shape.into_iter().map(|side| side.filter(|length| *length > 0)).collect();
         Arrays { item, shape, cells }
     }
 
-    /// The number of sides, from the first one, that become lists. The sides after them all have one length,
-    /// and together become one list of a fixed length.
+    /// The number of leading dimensions that become lists of any length. The dimensions after them have fixed
+    /// lengths, and together become one list of a fixed length.
     pub(super) fn open(&self) -> usize {
         match self.item {
             Item::Number(_) => self.shape.iter().rposition(Option::is_none).map_or(0, |last| last + 1),
@@ -60,17 +62,17 @@ impl Arrays {
         }
     }
 
-    /// The lengths of the sides after those that become lists.
+    /// The lengths of the last dimensions, which become one list of a fixed length.
     pub(super) fn fixed(&self) -> Vec<usize> {
         self.shape[self.open()..].iter().copied().flatten().collect()
     }
 
-    /// The shape of a row, if all rows have the same shape and it has sides.
+    /// The shape of every row; `None` if it differs from row to row, or if rows are scalars, text or bytes.
     pub(crate) fn one_shape(&self) -> Option<Vec<usize>> {
         (self.open() == 0 && !self.shape.is_empty()).then(|| self.fixed())
     }
 
-    /// The field of the column after its arrays became lists, which the other codecs of the column see.
+    /// The field of the column after its arrays became lists. The other codecs of the column see this field.
     ///
     /// Fails with `Invalid` if a list of a fixed length cannot hold the values.
     pub(crate) fn field(&self, stored: &Field) -> Result<Field> {
@@ -89,7 +91,7 @@ impl Arrays {
         Ok(Field::new(stored.name(), data_type, stored.is_nullable()))
     }
 
-    /// The number of values in the sides of fixed length.
+    /// The number of values in the list of a fixed length, which the last dimensions become.
     pub(super) fn fixed_length(&self) -> Result<i32> {
         let values = self.fixed().iter().try_fold(1usize, |values, side| values.checked_mul(*side));
         values.and_then(|values| i32::try_from(values).ok()).ok_or_else(|| {
@@ -98,17 +100,18 @@ impl Arrays {
         })
     }
 
-    /// The shape in the form for errors, such as "?, 4".
+    /// The shape as error messages show it, such as "?, 4".
     pub(super) fn shape_text(&self) -> String {
         let side = |side: &Option<usize>| side.map_or_else(|| "?".to_owned(), |side| side.to_string());
         self.shape.iter().map(side).collect::<Vec<_>>().join(", ")
     }
 
-    /// The metadata in the field of a column that is delivered as these lists.
+    /// The metadata of the delivered field. It tells the readers of a batch which shape the arrays had before
+    /// they became lists.
     pub(super) fn metadata(&self) -> HashMap<String, String> {
         let kind = match (&self.cells, self.open(), self.fixed().len()) {
             (CellFormat::Image(_), 2, 1) => IMAGES,
-            // A row that is a single list, or has one shape, needs no metadata.
+            // The data type alone describes rows that are single lists or that have one shape.
             (_, 0, _) | (_, 1, 0 | 1) => return HashMap::new(),
             _ => ARRAYS,
         };
@@ -117,8 +120,8 @@ impl Arrays {
         HashMap::from([(KIND.to_owned(), kind.to_owned()), (SHAPE.to_owned(), format!("[{shape}]"))])
     }
 
-    /// The most bytes of an array as lists, as a multiple of the bytes of its values: lists have offsets,
-    /// too.
+    /// The most bytes that the lists of an array take, as a multiple of the bytes of its values: lists also
+    /// have offsets.
     pub(super) fn growth(&self) -> usize {
         match self.item {
             Item::Text | Item::Bytes => 3,

@@ -1,4 +1,4 @@
-//! Turns arrays into lists, with a level of lists for each side whose length may differ.
+//! Turns arrays into lists, with one level of lists for each dimension whose length may differ.
 
 use std::sync::Arc;
 
@@ -15,18 +15,20 @@ use super::layout::{Arrays, Item, item};
 use super::read::ReadArray;
 use crate::column::tensors::value_bytes;
 
-/// The most lists that an array without values may become.
+/// The most lists that an array without values may become. Without this limit, a cell of a few bytes could
+/// announce lists that do not fit in memory.
 const MAX_EMPTY_LISTS: usize = 1 << 20;
 
-/// The lists that are made from the arrays of some rows.
+/// Makes one column of lists from the arrays of its rows, which are added one after the other.
 pub(super) struct ArrayLists<'a> {
     arrays: &'a Arrays,
-    /// For each level, the ends of its lists among the items of the next level.
+    /// For each level of lists, the offsets of its lists into the items of the next level.
     levels: Vec<Vec<i64>>,
     values: ListedValues,
-    /// For each row, whether it is valid, and not null.
+    /// For each row, `false` if it is null.
     there: Vec<bool>,
-    /// The number of values in the sides of fixed length; 1 for scalars.
+    /// The number of values in the list of a fixed length that the last dimensions become; 1 if there are
+    /// none.
     fixed: usize,
 }
 
@@ -53,7 +55,7 @@ impl<'a> ArrayLists<'a> {
         })
     }
 
-    /// Adds an array, whose shape must fit. A refused array is not added.
+    /// Adds the array of the next row, whose shape the caller has checked. If this fails, nothing is added.
     pub(super) fn add(&mut self, array: ReadArray) -> Result<()> {
         let ReadArray { shape, values, width } = array;
         if values.is_empty() {
@@ -86,7 +88,7 @@ impl<'a> ArrayLists<'a> {
         Ok(())
     }
 
-    /// Adds a row without an array: a null, or, if it `is_there`, a row whose array is bad.
+    /// Adds a row without an array: a bad row if `is_there` is true, and otherwise a null.
     pub(super) fn add_none(&mut self, is_there: bool) -> Result<()> {
         self.there.push(is_there);
         if let Some(level) = self.levels.first_mut() {
@@ -138,7 +140,7 @@ impl ListedValues {
             ListedValues::Numbers(dtype, bytes) => {
                 let count = bytes.len() / value_bytes(&dtype).max(1);
                 let data = ArrayData::builder(dtype).len(count).add_buffer(Buffer::from(bytes)).nulls(nulls);
-                // The bytes need not be aligned for numbers.
+                // The bytes may begin at any address, so they are aligned for the type of the numbers.
                 Ok(make_array(data.align_buffers(true).build().or_fail()?))
             }
             ListedValues::Texts(mut texts) => with_nulls(&texts.finish()),

@@ -1,12 +1,12 @@
-//! Arrays in cells whose sides differ from row to row, and arrays of text. They become lists before other
-//! options apply.
+//! Arrays in cells whose shape differs from row to row, and arrays of text. They become lists before the
+//! other options of the column apply.
 //!
 //! ```text
 //! cells ─ read ─► shapes and values ─ lists ─► lists, or fixed lists, or scalars ─► every other codec
 //! ```
 //!
-//! The window and the row cache keep cells as they are stored; arrays are read once their cells are gathered,
-//! batch by batch.
+//! Row groups in memory and in the row cache keep the stored cells. Arrays are read only after the cells of a
+//! batch were gathered.
 
 mod layout;
 mod lists;
@@ -24,7 +24,7 @@ use crate::batch::{Selection, delivered, gather};
 pub(crate) use layout::{Arrays, CellFormat, Item};
 use lists::ArrayLists;
 
-/// Delivers a column whose arrays become lists first.
+/// Turns the arrays of a column into lists, which the codec `inner` then delivers.
 #[derive(Debug)]
 pub(crate) struct ArraysCodec {
     arrays: Arrays,
@@ -33,10 +33,11 @@ pub(crate) struct ArraysCodec {
 }
 
 impl ArraysCodec {
-    /// The codec for `arrays`. Its lists are delivered by `inner`, which must be a `Codec::Gather` that was
-    /// made for the [field](Arrays::field) of lists.
+    /// Creates the codec for `arrays`. The codec `inner` delivers their lists. It must be a `Codec::Gather`
+    /// that was made for the [field](Arrays::field) of the lists.
     ///
-    /// Fails with `Invalid` for a column that follows images.
+    /// Fails with `Invalid` for any other codec, such as that of boxes, which follow an image (change with
+    /// its crop).
     pub(crate) fn new(arrays: Arrays, inner: Codec) -> Result<Self> {
         match inner {
             Codec::Gather(inner) => Ok(ArraysCodec { arrays, inner }),
@@ -45,7 +46,7 @@ impl ArraysCodec {
         }
     }
 
-    /// The codec of the mask of padded lists, which `inner` makes from the lists.
+    /// Creates the codec of the mask that marks padding. The codec `inner` computes the mask from the lists.
     pub(crate) fn of_mask(arrays: Arrays, inner: Arc<dyn Gather>) -> Self {
         ArraysCodec { arrays, inner }
     }

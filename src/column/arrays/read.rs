@@ -23,7 +23,7 @@ pub(super) struct ReadArray {
 impl Arrays {
     /// Reads the array in a cell.
     ///
-    /// Fails with `BadRow` for anything but an array of the type and shape.
+    /// Fails with `BadRow` if the cell does not hold an array of the expected type and shape.
     pub(super) fn read(&self, cell: &[u8]) -> Result<ReadArray> {
         match self.cells {
             CellFormat::Image(pixels) => {
@@ -45,8 +45,8 @@ impl Arrays {
         }
     }
 
-    /// The number of bytes of a cell's array according to its header, but at least that of the cell itself. A
-    /// bad cell counts as having no array.
+    /// The number of bytes that the array of a cell takes according to its header. The result is never less
+    /// than the length of the cell, which is also the result for a bad cell.
     pub(super) fn bytes_in(&self, cell: &[u8]) -> usize {
         let unpacked = match self.cells {
             CellFormat::Image(pixels) => probe(cell).ok().map(|header| {

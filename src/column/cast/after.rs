@@ -1,4 +1,4 @@
-//! Values that are cast after another codec has made them.
+//! Casts the values of a column after its codec has made them.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::{cast, cast_field, leaves, refusal, row_width};
 use crate::batch::Selection;
 use crate::column::{Codec, Column, Gather, GatheredRows, Held, RowSize};
 
-/// Delivers a column in another type than its codec does.
+/// Casts the values that the codec `inner` delivers to the type `to`.
 #[derive(Debug)]
 struct CastAfter {
     inner: Arc<dyn Gather>,
     to: DataType,
 }
 
-/// The same column, whose values are cast to `to` last of all. A column that has this type, or does not
-/// gather its values, stays as it is.
+/// Adds a cast to `to` as the last step of a column. A column that has this type already, or that does not
+/// gather its values, is returned unchanged.
 ///
 /// # Errors
 /// `Invalid` for a column that cannot be cast.
@@ -44,7 +44,7 @@ impl Gather for CastAfter {
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (made, mut refused) = self.inner.gather(sources, selection)?;
         let (values, unfit) = cast(&made, &self.to)?;
-        // A row that `inner` refused has an arbitrary value, so its cast is not refused as well.
+        // A row that `inner` refused has an arbitrary value, so an error of its cast means nothing.
         let is_known = |row: usize| refused.binary_search_by_key(&row, |(row, _)| *row).is_ok();
         let of_cast: Vec<(usize, Error)> = unfit
             .iter()

@@ -1,9 +1,9 @@
-//! Columns of numbers in another type than the stored one: each value is checked, and no value changes
-//! silently.
+//! Delivers columns of numbers in another type than the stored one. Each value is checked, so no value
+//! changes silently.
 //!
-//! Values are cast once they are gathered, batch by batch, so that a value that does not fit is a bad row
-//! with its place, and the row cache keeps the stored values. Every other codec of the column sees the type
-//! of the cast.
+//! Values are cast after they are gathered, batch by batch. The row cache therefore keeps the stored values,
+//! and an error for a value that does not fit names its file and row. All other codecs of the column see the
+//! type after the cast.
 
 mod after;
 mod values;
@@ -24,7 +24,7 @@ use super::tensors::{name_of, read_name};
 use super::{Codec, ColumnOption, Gather, GatheredRows, RowSize, Tensor};
 use crate::batch::{Selection, gather};
 
-/// The type that a column's numbers are cast to: one of [`Tensor::TYPES`], by whose name it is written.
+/// The type that a column's numbers are cast to: one of [`Tensor::TYPES`]. A serialized spec has its name.
 ///
 /// ```
 /// use forebay::arrow::datatypes::DataType;
@@ -49,14 +49,15 @@ impl From<DataType> for Cast {
     }
 }
 
-/// A cast does not deliver the column: the other options see the column after the cast.
+/// Another option may still say how the column is delivered. It sees the values after the cast.
 impl ColumnOption for Cast {
     fn delivers() -> bool {
         false
     }
 }
 
-/// Writes the name of a type. A type without one is written as Arrow shows it, and refused when it is read.
+/// Writes the name of a type. For a type without a name, writes Arrow's text, which is refused when it is
+/// read.
 fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     match name_of(to) {
         Some(name) => serializer.serialize_str(name),
@@ -64,7 +65,7 @@ fn write_type<S: Serializer>(to: &DataType, serializer: S) -> std::result::Resul
     }
 }
 
-/// The field of a column after its values, or the values of its lists, are cast to `to`.
+/// The field of a column after its values, or the values in its lists, were cast to `to`.
 ///
 /// Fails with `Invalid` for a cast that is not supported.
 pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
@@ -94,7 +95,7 @@ fn cast_type(stored: &DataType, to: &DataType) -> Option<DataType> {
     }
 }
 
-/// Delivers a column whose values are cast first.
+/// Casts the values of a column, which the codec `inner` then delivers.
 #[derive(Debug)]
 pub(crate) struct CastCodec {
     /// The codec that delivers the cast values.
@@ -102,13 +103,13 @@ pub(crate) struct CastCodec {
     to: DataType,
     /// The type of the cast column, which `inner` sees.
     seen: DataType,
-    /// The most bytes of a cast value, as a multiple of the bytes of the stored value.
+    /// The most bytes of a cast value, as a multiple of the bytes of its stored value.
     growth: usize,
 }
 
 impl CastCodec {
-    /// The codec that casts a column to `to`. The cast values are delivered by `inner`, which must be a
-    /// `Codec::Gather` that was made for the [field](cast_field) after the cast.
+    /// Creates the codec that casts a column to `to`. The codec `inner` delivers the cast values. It must be
+    /// a `Codec::Gather` that was made for the [field](cast_field) after the cast.
     ///
     /// Fails with `Invalid` for a column that cannot be cast.
     pub(crate) fn new(inner: Codec, stored: &Field, to: &DataType) -> Result<Self> {
@@ -136,8 +137,8 @@ impl Gather for CastCodec {
             return Ok((rows, refused));
         }
         let leaves = leaves(&stored);
-        // An arbitrary value replaces a value that does not fit, so an error of `inner` for its row means
-        // nothing.
+        // The cast replaced each value that does not fit by an arbitrary one, so an error of `inner` for its
+        // row means nothing.
         let is_unfit = |row: &usize| unfit.binary_search_by_key(row, |unfit| unfit.row).is_ok();
         let others = refused.into_iter().filter(|(row, _)| !is_unfit(row));
         let of_cast = unfit.iter().map(|unfit| (unfit.row, refusal(leaves, unfit.leaf, &self.to)));
@@ -156,11 +157,11 @@ impl Gather for CastCodec {
     }
 }
 
-/// A row with a value that does not fit the type. Only the first such value of a row is kept.
+/// A row with a value that does not fit the type; only the first such value of the row is recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct UnfitRow {
     row: usize,
-    /// The place of the value among the values of all lists.
+    /// The index of the value among the innermost values of all rows.
     leaf: usize,
 }
 
@@ -170,8 +171,8 @@ fn refusal(leaves: &dyn Array, leaf: usize, to: &DataType) -> Error {
     Error::new(ErrorKind::BadRow, cause).hint("cast to a type that has all values")
 }
 
-/// Casts an array. A value that does not fit becomes an arbitrary one; the rows with such values are returned
-/// in order.
+/// Casts an array. Returns the cast array, with an arbitrary value in place of each value that does not fit,
+/// and the rows of these values in ascending order.
 fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<UnfitRow>)> {
     let item = |item: &FieldRef, values: &ArrayRef| {
         Arc::new(item.as_ref().clone().with_data_type(values.data_type().clone()))
@@ -207,7 +208,8 @@ fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<UnfitRow>)> {
     }
 }
 
-/// The lists that contain the items that do not fit. The items of a null list belong to no row.
+/// Converts the indices of items that do not fit to the rows of their lists. Items under a null list are
+/// dropped, since they belong to no row.
 fn of_rows(items: Vec<UnfitRow>, lists: &dyn Array, row: impl Fn(usize) -> Option<usize>) -> Vec<UnfitRow> {
     let rows =
         items.into_iter().filter_map(|UnfitRow { row: item, leaf }| Some(UnfitRow { row: row(item)?, leaf }));

@@ -77,8 +77,8 @@ fn floats_are_rounded_to_floats_and_stay_infinite_or_not() {
     whole(&Float32Array::from(vec![0.5]), &Float64Array::from(vec![0.5]));
 }
 
-/// The number is a little more than halfway from 1 to the next float16, which is rounded up; by way of a
-/// float32 it would be rounded down.
+/// A number slightly above the middle between 1 and the next float16 is rounded up. If it were rounded to a
+/// float32 first, it would be in the middle, and be rounded down.
 #[test]
 fn floats_are_rounded_once() {
     let half = 1.0 + f64::powi(2.0, -11);
@@ -199,7 +199,7 @@ fn lists_of_any_depth_are_cast_by_their_values() {
     assert!(unfit(&deep, &Float32).is_empty());
 }
 
-/// The values of a null list belong to no row.
+/// Values under a null list belong to no row, so they are not checked.
 #[test]
 fn what_is_under_a_null_is_not_looked_at() {
     let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 1_000, 1_000, 2]));

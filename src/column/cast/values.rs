@@ -30,7 +30,7 @@ const EXACT_POWERS: [f64; 23] = {
 };
 /// The largest integer up to which a float64 represents every integer exactly.
 const EXACT_INTEGERS: u128 = 1 << f64::MANTISSA_DIGITS;
-/// A number that no integer type can hold.
+/// Stands for a value that is not an integer: this number fits none of the types that columns can be cast to.
 const NOWHERE: i128 = i128::MAX;
 /// The most characters of a text that an error shows.
 const SHOWN: usize = 40;
@@ -38,7 +38,7 @@ const SHOWN: usize = 40;
 /// The converted values, and the indices of those that do not fit.
 type Cast = (ArrayRef, Vec<usize>);
 
-/// Whether values of a type, other than lists, can be cast to a type of numbers or to booleans.
+/// Whether values of type `from`, which is not a list, can be cast to `to`: a type of numbers, or booleans.
 pub(super) fn is_cast(from: &DataType, to: &DataType) -> bool {
     match from {
         DataType::Boolean | DataType::Null => true,
@@ -129,8 +129,9 @@ impl Fit<f16> for f64 {
     }
 }
 
-/// A float32 next to the number, whose last bit is odd unless it is exact. Rounding it to fewer bits gives
-/// the same result as rounding the number itself. (`f16::from_f64` rounds twice on some processors.)
+/// Rounds a number to odd: if it lies between two float32, the result is the one whose last bit is 1.
+/// Rounding the result to fewer bits is then the same as rounding the number itself. (`f16::from_f64` rounds
+/// twice on some processors.)
 fn to_odd(number: f64) -> f32 {
     let near = number as f32;
     if f64::from(near) == number || number.is_nan() {
@@ -140,7 +141,7 @@ fn to_odd(number: f64) -> f32 {
     f32::from_bits((near.to_bits() - u32::from(is_above)) | 1)
 }
 
-/// Converts each number to `T`, after `wide` has converted it.
+/// Converts each number with `wide` to a type that can hold it, and from that type to `T`.
 fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     array: &PrimitiveArray<A>,
     wide: impl Fn(A::Native) -> W,
@@ -163,7 +164,7 @@ fn convert<A: ArrowPrimitiveType, W: Fit<T::Native>, T: ArrowPrimitiveType>(
     (Arc::new(PrimitiveArray::<T>::new(values.into(), array.nulls().cloned())), unfit)
 }
 
-/// Calls [`convert`] for a type that is only known when the loader is built.
+/// Calls [`convert`] for the type `$to`, which is known only at run time.
 macro_rules! convert_to {
     ($to:expr, $array:expr, $from:ty, $wide:expr) => {
         match $to {
@@ -230,12 +231,12 @@ pub(super) fn cast_values(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     }
 }
 
-/// Times as numbers in their own unit.
+/// Reads times as integers, in the unit of their type.
 fn retyped(array: &ArrayRef, number: DataType) -> Result<ArrayRef> {
     Ok(make_array(array.to_data().into_builder().data_type(number).build().or_fail()?))
 }
 
-/// Numbers as booleans. A number other than 0 or 1 does not fit.
+/// Casts numbers to booleans. Only 0 and 1 fit.
 fn truths(array: &ArrayRef) -> Result<Cast> {
     let (numbers, mut unfit) = cast_values(array, &DataType::Int8)?;
     let numbers = numbers.as_primitive::<Int8Type>();
@@ -269,7 +270,8 @@ impl Digits for i128 {
         match (power, scale < 0) {
             (Some(power), false) => (self % power == 0).then_some(self / power),
             (Some(power), true) => self.checked_mul(power),
-            // The power of ten does not fit an i128: only 0 is a multiple of it, and only 0 times it fits.
+            // The power of ten is larger than any i128, so only 0 can be multiplied by it or is a multiple of
+            // it.
             (None, _) => (self == 0).then_some(0),
         }
     }
@@ -308,7 +310,7 @@ impl Digits for i256 {
     }
 }
 
-/// The nearest float64, parsed from a text of the number.
+/// The float64 nearest to a decimal number, which is found by writing the number as text and parsing that.
 fn parsed(digits: &impl fmt::Display, scale: i8) -> f64 {
     format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
 }
@@ -326,7 +328,7 @@ where
     convert_to!(to, &numbers, Decimal128Type, |value| value)
 }
 
-/// Parses texts as numbers; the whole text must be a number.
+/// Casts texts to numbers. The whole text must be a number.
 fn texts(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     let texts = array.as_string::<i64>();
     if to.is_integer() {
@@ -348,13 +350,14 @@ fn texts(array: &ArrayRef, to: &DataType) -> Result<Cast> {
     Ok((cast, unfit))
 }
 
-/// The number in a text; `None`, rather than infinity, for a number that is too large.
+/// Parses a text as a number. Returns `None` for any other text, and for a number too large for a float64,
+/// which Rust parses as infinity.
 fn number(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())).then_some(number)
 }
 
-/// A value in the form for errors.
+/// A value as error messages show it.
 pub(super) fn shown(values: &dyn Array, at: usize) -> String {
     fn decimal<D: DecimalType>(values: &dyn Array, at: usize) -> String {
         let decimals = values.as_primitive::<D>();

@@ -1,4 +1,4 @@
-//! Which images of a list or of a window a clip has: arithmetic on their numbers.
+//! Computes which images of a list or of a window (consecutive rows) make up a clip.
 //!
 //! ```text
 //! 10 images    0 1 2 3 4 5 6 7 8 9
@@ -12,7 +12,7 @@ use forebay_image::RowKey;
 use super::sampling::FrameSampling;
 use crate::column::ViewTag;
 
-/// Which images a clip has.
+/// The rule by which the images of a clip are chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     /// The number of images in a clip; `None` if it has all images, or every `stride`-th one.
@@ -27,14 +27,15 @@ impl Chosen {
         self.frames.unwrap_or_else(|| available.div_ceil(self.stride.unwrap_or(1)))
     }
 
-    /// The ascending numbers of the chosen images, from 0 to `available - 1`. At least one image must be
-    /// available, unless all are wanted.
+    /// The ascending indices of the chosen images, from 0 to `available - 1`. At least one image must be
+    /// available, unless the clip has all images.
     ///
-    /// Without a stride, one image comes from each of as many equal parts as there are images: its middle,
-    /// or a random one. This is how temporal segment networks sample (Wang et al., ECCV 2016). With a stride,
-    /// the images are in the middle or begin at random; after the end, the last image is repeated.
+    /// Without a stride, the images are cut into as many equal parts as the clip has images, and each part
+    /// gives its middle image or a random one. This is how temporal segment networks sample (Wang et al.,
+    /// ECCV 2016). With a stride, the clip lies in the middle or begins at a random image; if the images end
+    /// before the clip, the last one is repeated.
     pub(super) fn of(self, available: usize, key: RowKey) -> Vec<usize> {
-        // A number from 0 to below - 1.
+        // Draws a number from 0 to `below - 1`. The argument `number` makes several draws of one row differ.
         let drawn = |number: usize, below: usize| {
             let RowKey(drawn) = ViewTag::for_view("frames").key(key, number as u32);
             ((u128::from(drawn) * below as u128) >> u64::BITS) as usize
@@ -52,8 +53,8 @@ impl Chosen {
         let image = |at: usize| match self.sampling {
             FrameSampling::Even => (2 * at + 1) * available / (2 * frames),
             FrameSampling::Random => {
-                // A part may begin or end inside an image, so places are counted in `frames`-ths of an image:
-                // every part has `available` places.
+                // A part may begin or end inside an image, so the draw counts in `frames`-ths of an image. A
+                // part has `available` of these.
                 (at * available + drawn(at, available)) / frames
             }
         };

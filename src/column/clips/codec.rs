@@ -18,31 +18,31 @@ use crate::column::{
 };
 use crate::samples::Frames;
 
-/// Decodes clips.
+/// Decodes the chosen images of each row or window, and delivers them as one clip.
 #[derive(Debug)]
 pub(crate) struct ClipCodec {
     image: Image,
     chosen: Chosen,
-    /// The number of images of each clip; `None` if it differs.
+    /// The number of images of each clip; `None` if clips differ.
     frames: Option<usize>,
     /// The most images that a clip may have.
     most: usize,
-    /// Whether the images of a channel come before the next channel.
+    /// Whether the layout is NCTHW: a channel has all its images before the next channel begins.
     has_channels_first: bool,
     /// Whether all images of a clip share the random draws of their row.
     are_together: bool,
-    /// Whether the images are those of the rows of a window, and not of a list in each row.
+    /// Whether a clip has the images of the rows of a window, and not those of a list in one row.
     takes_window: bool,
     /// The number that fills the slot of a null; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
 impl ClipCodec {
-    /// The codec for a stored column. If samples are windows, `window` has the number of rows of the column
-    /// in a window, and says whether these rows share their random draws.
+    /// Creates the codec for a stored column. If samples are windows of rows, `window` has the number of this
+    /// column's rows in a window, and says whether these rows share their random draws.
     ///
     /// # Errors
-    /// The clip cannot work, or not with this column.
+    /// The clip is invalid, or cannot be made from this column.
     pub(crate) fn new(
         clip: &Clip,
         stored: &Field,
@@ -80,7 +80,7 @@ impl ClipCodec {
         Ok(codec)
     }
 
-    /// Decodes the images of one clip, which are chosen among `available` images. `decode` gets the number of
+    /// Decodes the images of one clip, which are chosen among `available` images. `decode` gets the index of
     /// an image and the memory for its pixels.
     fn decode_frames(
         &self,
@@ -131,7 +131,7 @@ impl ClipCodec {
         decode_within(workspace, &self.image, cell, key, slot)
     }
 
-    /// Fills the memory for a null image with the value that stands for nulls; `None` if there is none.
+    /// Fills the memory for a null image with the value for nulls. Returns `None` if there is no such value.
     fn fill_null(&self, slot: &mut [u8]) -> Option<()> {
         self.null.as_ref().map(|null| null.write(slot))
     }
@@ -261,8 +261,8 @@ impl DecodeCells for ClipCodec {
         true
     }
 
-    /// Images in rows of their own are kept in the same forms as without a clip; lists are kept as they are
-    /// stored.
+    /// Images of a window, which has one in each row, are kept in the same forms as images without a clip.
+    /// Lists of images are kept as they are stored.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         match self.takes_window {
             true => kept_forms(&self.image, stored, |_| true),

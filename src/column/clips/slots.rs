@@ -1,4 +1,5 @@
-//! Writes clips into slots with channels before images, and moves clips of different lengths together.
+//! Writes images into the slot of a clip (its memory in a batch) with channels before images, and moves clips
+//! of different lengths together.
 
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::column::tensor;
 
-/// The number of bytes at the end of a slot that hold its number of images, if clips have different lengths.
+/// The number of bytes at the end of a slot that hold the clip's number of images, if clips have different
+/// lengths.
 pub(super) const COUNT_BYTES: usize = size_of::<u64>();
 
-/// Writes the planes of image `at` of `frames` to their places in a slot in which all images of a channel
-/// come before the next channel.
+/// Copies image `at` of `frames` into a slot in which each channel has all its images before the next channel
+/// begins.
 pub(super) fn spread(image: &[u8], at: usize, frames: usize, channels: usize, slot: &mut [u8]) {
     let plane = image.len() / channels;
     for (channel, from) in image.chunks_exact(plane).enumerate() {
@@ -28,7 +30,8 @@ pub(super) fn write_count(slot: &mut [u8], count: usize) {
     slot[end..].copy_from_slice(&(count as u64).to_ne_bytes());
 }
 
-/// Moves the clips in the slots to the front of the buffer, and returns how many images every clip has.
+/// Moves the clips to the front of the buffer, without the gaps between them. Returns the number of images of
+/// each clip.
 pub(super) fn pack(slots: &mut [u8], slot: usize, image: usize) -> Result<Vec<usize>> {
     let (mut counts, mut end) = (Vec::with_capacity(slots.len() / slot), 0);
     for start in (0..slots.len()).step_by(slot) {
@@ -45,7 +48,8 @@ pub(super) fn pack(slots: &mut [u8], slot: usize, image: usize) -> Result<Vec<us
     Ok(counts)
 }
 
-/// Makes the column of a field of lists of tensors from the tensors in `buffer`, for lists of these lengths.
+/// Makes a column of clips from consecutive images in `buffer`. `counts` has the number of images of each
+/// clip.
 pub(crate) fn clips(field: &Field, buffer: Buffer, counts: &[usize]) -> Result<ArrayRef> {
     let DataType::LargeList(image) = field.data_type() else { return Err(broken()) };
     let images = tensor(image, buffer, counts.iter().sum())?;

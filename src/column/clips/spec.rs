@@ -1,5 +1,5 @@
-//! The description of a clip: how its images are decoded and chosen, whether they share their random draws,
-//! and the order of the axes.
+//! [`Clip`]: the option that delivers several images as one value. It says how they are decoded and chosen,
+//! whether they share their random draws, and the order of the axes.
 
 use forebay_base::{Error, Result};
 use forebay_image::{Image, Layout};
@@ -21,8 +21,8 @@ use forebay_arrow::datatypes::Field;
 /// otherwise each has as many images as its list, and a batch is a list of tensors. With windows the column
 /// has one image in each row, and a clip consists of the rows of a window.
 ///
-/// All images of a clip have the same random draws, those of an [`Image`] in this row, or in the first row of
-/// the window. A bad image makes its row or window a bad one.
+/// By default, all images of a clip have the random draws that an [`Image`] would have in the same row, or in
+/// the first row of the window. A bad image makes its row or window a bad one.
 ///
 /// ```
 /// use forebay::Image;
@@ -92,7 +92,7 @@ impl ClipLayout {
 }
 
 impl Clip {
-    /// A clip of all images of a list or window, which are decoded as `image` says.
+    /// A clip of all images of a list or window. Each is decoded as `image` says.
     pub fn new(image: Image) -> Clip {
         Clip {
             image,
@@ -105,44 +105,44 @@ impl Clip {
         }
     }
 
-    /// The number of images of each clip. A shorter list or window has images that come several times; an
+    /// Sets the number of images of each clip. If a list or window has fewer images, some are repeated; an
     /// empty list is a bad row. Default: all images.
     #[must_use]
     pub fn frames(self, frames: u32) -> Clip {
         Clip { frames: Some(frames), ..self }
     }
 
-    /// The most images that a clip may have, if the lengths of lists differ and the number of
-    /// [`frames`](Self::frames) is not given; a longer list is a bad row. While a batch is made, it takes the
-    /// memory of clips of this length. Default: none, and then no clips are made of such lists.
+    /// Sets the most images that a clip may have, for lists of different lengths without a number of
+    /// [`frames`](Self::frames). A longer list is a bad row. While a batch is made, each of its clips takes
+    /// the memory of this many images. There is no default: such lists need this number or `frames`.
     #[must_use]
     pub fn at_most(self, frames: u32) -> Clip {
         Clip { at_most: Some(frames), ..self }
     }
 
-    /// The distance from one image of a clip to the next, in images of the list or rows of the window. With
-    /// [`frames`](Self::frames), a list or window that is too short has its last image several times.
+    /// Sets the distance from one image of a clip to the next, in images of the list or rows of the window.
+    /// If the list or window is too short for [`frames`](Self::frames) images, its last image is repeated.
     /// Default: 1; if the number of images is given, they are spread over the whole list or window.
     #[must_use]
     pub fn stride(self, images: u32) -> Clip {
         Clip { stride: Some(images), ..self }
     }
 
-    /// How [`frames`](Self::frames) images are chosen. Default: [`FrameSampling::Even`].
+    /// Sets the way in which [`frames`](Self::frames) images are chosen. Default: [`FrameSampling::Even`].
     #[must_use]
     pub fn sampling(self, sampling: FrameSampling) -> Clip {
         Clip { sampling, ..self }
     }
 
-    /// Whether the images of a clip share their random crop, flip and change of colours. With
-    /// [`Frames::Alone`] each image of a list draws for itself, and each row of a window as it does without a
-    /// window. Default: they share them, unless the window says otherwise.
+    /// Sets whether the images of a clip share their random crop, flip and change of colours. With
+    /// [`Frames::Alone`], each image of a list has draws of its own, and each row of a window has those that
+    /// it has without a window. Default: the images share them, unless the window says otherwise.
     #[must_use]
     pub fn draws(self, draws: Frames) -> Clip {
         Clip { draws, ..self }
     }
 
-    /// The order of the axes. Default: that of the image, with the images of a clip as the second axis.
+    /// Sets the order of the axes. Default: that of the image, with the images of a clip as the second axis.
     #[must_use]
     pub fn layout(self, layout: ClipLayout) -> Clip {
         Clip { layout: Some(layout), ..self }
@@ -151,7 +151,7 @@ impl Clip {
     /// Refuses a clip that cannot work.
     ///
     /// # Errors
-    /// [`forebay_base::ErrorKind::Invalid`], with the next move.
+    /// [`forebay_base::ErrorKind::Invalid`], with a hint that says what to change.
     pub fn validate(&self) -> Result<()> {
         self.image.validate()?;
         for (name, number) in [("frames", self.frames), ("at_most", self.at_most), ("stride", self.stride)] {
@@ -206,7 +206,7 @@ impl Clip {
     }
 }
 
-/// The loader makes the column, since it knows the windows.
+/// The loader makes the column of this option, since only the loader knows the windows of rows.
 impl ColumnOption for Clip {
     fn keyword(_: &'static str) -> &'static str {
         "decode"
@@ -217,7 +217,7 @@ impl ColumnOption for Clip {
     }
 
     fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
-        // The type of the number is checked when the codec is made.
+        // The codec checks later whether the number fits the type of the pixels.
         fill.number().is_some()
     }
 }

@@ -1,4 +1,4 @@
-//! The encoding of a column, as a user chooses it.
+//! [`Encoding`]: the option that delivers the values of a column as integer codes.
 
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
@@ -30,17 +30,17 @@ use super::vocabulary::Vocabulary;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Encoding {
-    /// The place of a value in a list, as `Int32`.
+    /// The code is the index of the value in a list of known values, as `Int32`.
     Vocabulary(Vocabulary),
-    /// A bucket that is computed from the value, as `Int64`.
+    /// The code is the number of a bucket, a hash of the value, as `Int64`.
     Hash(Hash),
 }
 
 /// The buckets of [`Encoding::hash`].
 ///
 /// The bucket of a value is its xxHash64 with the seed, modulo the number of buckets. The hash covers the
-/// bytes of a text or binary value, or the eight bytes of an integer in little-endian order. It never
-/// changes, neither between releases nor between machines.
+/// bytes of a text or binary value, or the eight bytes of an integer in little-endian order. The bucket is
+/// the same in every release and on every machine.
 ///
 /// ```
 /// use forebay::column::Encoding;
@@ -57,7 +57,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// The number of buckets: all codes are below it.
+    /// The number of buckets; the codes go from 0 to this number minus 1.
     pub fn buckets(&self) -> u64 {
         self.buckets
     }
@@ -69,14 +69,14 @@ impl Hash {
 }
 
 impl Encoding {
-    /// Buckets that are computed from the value alone, with the seed 0: every value has a code, and different
+    /// Codes that are hashes with the seed 0, from 0 to `buckets - 1`. Every value has a code, and different
     /// values may share one.
     #[must_use]
     pub fn hash(buckets: u64) -> Self {
         Encoding::hash_seeded(buckets, 0)
     }
 
-    /// Buckets with a seed: different seeds let different values share a bucket.
+    /// Codes that are hashes with another seed, which changes the values that share a code.
     #[must_use]
     pub fn hash_seeded(buckets: u64, seed: u64) -> Self {
         Encoding::Hash(Hash { buckets, seed })

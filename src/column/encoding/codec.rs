@@ -1,4 +1,4 @@
-//! Encodes the rows of a batch while they are gathered, without a copy of the values.
+//! Encodes the values of a column as integer codes while the rows of a batch are gathered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,34 +23,35 @@ use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
 use crate::column::{Gather, GatheredRows, Held, RowSize};
 
-/// Delivers codes instead of values.
+/// Delivers the codes of a column's values instead of the values.
 #[derive(Debug)]
 pub(super) struct EncodeCodec {
     codes: Arc<Codes>,
     rows: RowContent,
-    /// Whether values are texts or binary values of any length, which may be read as codes.
+    /// Whether values are texts or binary values of variable length. The reader can then read them as codes.
     are_texts: bool,
-    /// The type in which row groups hold the column; `None` for the stored type.
+    /// The type of the codes that row groups in memory hold for the column; `None` if they hold its stored
+    /// values.
     held: Option<DataType>,
-    /// The code of a null, if nulls are filled.
+    /// The code that replaces a null; `None` if a null is a bad row.
     fill: Option<i64>,
-    /// The number of values so far that had the code for unknown values.
+    /// The number of delivered values so far that got the code for unknown values.
     unknown: AtomicU64,
 }
 
-/// The codes of values, and the values without one.
+/// Finds the code of each value, and remembers the values that have none.
 #[derive(Debug)]
 struct Codes {
     coder: Coder,
     data_type: DataType,
-    /// The values without a code that were seen in columns that are held as codes.
+    /// The values without a code that occurred in row groups which hold codes.
     uncoded: UncodedValues,
 }
 
-/// Whether a source holds codes instead of values.
+/// Whether a source (an array from which rows are gathered) contains codes instead of values.
 type IsHeld = bool;
 
-/// The content of a row.
+/// The kind of a row: one value, or a list of values.
 #[derive(Clone, Copy, Debug)]
 enum RowContent {
     /// A single value.
@@ -86,7 +87,7 @@ impl Coder {
         Ok(Coder::Vocabulary { places: Places::index(vocabulary)?, unknown: vocabulary.unknown() })
     }
 
-    /// The code of unknown values, if they have one.
+    /// The code of values that are not in the vocabulary; `None` if they are bad rows, or are hashed.
     fn unknown(&self) -> Option<i64> {
         match self {
             Coder::Vocabulary { unknown, .. } => *unknown,
@@ -114,7 +115,7 @@ impl Coder {
 }
 
 impl Codes {
-    /// The number that stands for a value in a held column: its code, or a negative number if it has none.
+    /// The number that a row group holds for a value: its code, or a negative number if it has none.
     fn held(&self, item: Item<'_>) -> i64 {
         self.coder.code(item).unwrap_or_else(|| self.uncoded.number(item))
     }
@@ -156,10 +157,10 @@ impl EncodeCodec {
                 Fill::Text(text) => coder.code(Item::Bytes(text.as_bytes())),
                 Fill::Bytes(bytes) => coder.code(Item::Bytes(bytes)),
                 Fill::Number(_) | Fill::Integer(_) => {
-                    // The fill was checked to be a value of the type.
+                    // The caller has checked that the fill is a value of the column's type.
                     let number = fill.number().and_then(Number::whole).unwrap_or_default();
                     match values {
-                        // The number fills each byte.
+                        // A number as the fill of fixed-length binary is repeated in each byte.
                         DataType::FixedSizeBinary(length) => {
                             let bytes = vec![number as u8; usize::try_from(*length).unwrap_or(0)];
                             coder.code(Item::Bytes(&bytes))
@@ -181,7 +182,8 @@ impl EncodeCodec {
             DataType::FixedSizeList(_, length) if are_views(values) => {
                 Some(DataType::FixedSizeList(item(), *length))
             }
-            // Encoding an integer in a list takes no longer than gathering it.
+            // Lists of integers are not held as codes, because encoding an integer takes no longer than
+            // gathering it.
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => None,
             _ => Some(codes.data_type.clone()),
         };
@@ -195,7 +197,7 @@ impl EncodeCodec {
         })
     }
 
-    /// The code of a value, or the reason why it has none.
+    /// Returns the code of a value, or an error if it has none.
     fn code(&self, item: Option<Item<'_>>) -> Result<i64> {
         let Some(item) = item else { return self.null_code() };
         let code = self.codes.coder.code(item);
@@ -205,7 +207,7 @@ impl EncodeCodec {
         code.ok_or_else(|| uncoded(&item))
     }
 
-    /// The code that a held number stands for, or the reason why there is none.
+    /// Returns the code for a number that a row group holds, or an error if the number is negative.
     fn code_of_held(&self, number: i64) -> Result<i64> {
         if Some(number) == self.codes.coder.unknown() {
             self.unknown.fetch_add(1, Relaxed);
@@ -213,7 +215,7 @@ impl EncodeCodec {
         if number < 0 { Err(uncoded(&self.codes.uncoded.text(number))) } else { Ok(number) }
     }
 
-    /// Encodes the selected rows one by one, from sources with stored values or with held codes.
+    /// Encodes the selected rows one by one, from sources that contain stored values or codes.
     fn one_by_one(&self, sources: &[(Items<'_>, IsHeld)], selection: &Selection) -> GatheredRows {
         let mut codes = Vec::with_capacity(selection.len());
         let mut bad = Vec::new();
@@ -226,13 +228,14 @@ impl EncodeCodec {
         (self.array(codes), bad)
     }
 
-    /// The code of a null, or the reason why it has none.
+    /// Returns the code that replaces a null, or an error if there is no fill.
     fn null_code(&self) -> Result<i64> {
         let bad = || Error::new(ErrorKind::BadRow, "null where a value is encoded");
         self.fill.ok_or_else(|| bad().hint("give nulls a value with `fill_null`"))
     }
 
-    /// Gathered codes, in which nulls are filled, and the errors of nulls and values without a code.
+    /// Returns gathered codes with nulls filled, and the errors of nulls without a fill and of values without
+    /// a code.
     fn checked<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, codes: &PrimitiveArray<T>) -> GatheredRows {
         let values = codes.values();
         if let Some(unknown) = self.codes.coder.unknown() {
@@ -264,7 +267,7 @@ impl EncodeCodec {
 
     fn array(&self, codes: Vec<i64>) -> ArrayRef {
         match self.codes.data_type {
-            // The codes of a vocabulary are below 2^31.
+            // The codes of a vocabulary are below 2^31, so they fit.
             DataType::Int32 => {
                 Arc::new(Int32Array::from_iter_values(codes.into_iter().map(|code| code as i32)))
             }
@@ -280,7 +283,8 @@ impl EncodeCodec {
         }
     }
 
-    /// Encodes gathered lists. A list is bad if one of its values is, for the reason of the first such value.
+    /// Encodes the items of gathered lists. A list with a bad item is a bad row, and the first bad item gives
+    /// the error.
     fn lists(&self, gathered: &ArrayRef, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_list::<i64>();
         if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
@@ -300,7 +304,7 @@ impl EncodeCodec {
             let mut list = offsets[row] as usize..offsets[row + 1] as usize;
             let encoded = match lists.is_valid(row) {
                 true => list.try_for_each(|at| self.code_at(&items, at).map(|code| codes.push(code))),
-                // A null that is filled becomes an empty list.
+                // If nulls are filled, a null list becomes an empty list.
                 false if self.fill.is_some() => Ok(()),
                 false => self.code(None).map(drop),
             };
@@ -315,7 +319,8 @@ impl EncodeCodec {
         Ok((Arc::new(LargeListArray::try_new(self.item(), offsets, self.array(codes), None).or_fail()?), bad))
     }
 
-    /// Encodes gathered lists of this length. A null list counts as that number of nulls.
+    /// Encodes the items of gathered lists that all have `length` items. A null list counts as a list of
+    /// nulls.
     fn fixed_lists(&self, gathered: &ArrayRef, length: i32, is_held: IsHeld) -> Result<GatheredRows> {
         let lists = gathered.as_fixed_size_list();
         let of =
@@ -342,7 +347,7 @@ impl EncodeCodec {
         Ok((Arc::new(of(self.array(codes)).or_fail()?), bad))
     }
 
-    /// The codes in gathered lists of held codes, if all of them can be delivered unchanged.
+    /// Returns the codes in gathered lists if all of them are valid codes, which can be delivered unchanged.
     fn delivered_codes(&self, lists: &ArrayRef, codes: &ArrayRef) -> Option<ArrayRef> {
         if lists.null_count() > 0 || codes.null_count() > 0 {
             return None;
@@ -354,7 +359,7 @@ impl EncodeCodec {
         bad.is_empty().then_some(codes)
     }
 
-    /// The numbers that stand for values in a held column; nulls stay nulls.
+    /// Converts values to the numbers that row groups hold for them; nulls remain nulls.
     fn codes_of(&self, values: &ArrayRef) -> Result<ArrayRef> {
         match self.codes.data_type {
             DataType::Int32 => codes::<Int32Type>(values, |item| self.codes.held(item)),
@@ -362,7 +367,7 @@ impl EncodeCodec {
         }
     }
 
-    /// Replaces the values of lists by their held codes.
+    /// Replaces the items of lists by the numbers that row groups hold for them.
     fn held_lists<O: OffsetSizeTrait>(&self, lists: &GenericListArray<O>) -> Result<ArrayRef> {
         let offsets = lists.value_offsets();
         let (first, last) = (offsets[0], offsets[lists.len()]);
@@ -372,12 +377,12 @@ impl EncodeCodec {
         Ok(Arc::new(GenericListArray::<O>::try_new(self.held_item(), offsets, codes, nulls).or_fail()?))
     }
 
-    /// The field of the codes in a held list.
+    /// The field of the items in a list of codes that a row group holds, in which items may be null.
     fn held_item(&self) -> FieldRef {
         Arc::new(Field::new("item", self.codes.data_type.clone(), true))
     }
 
-    /// The field of the codes in a delivered list.
+    /// The field of the items in a delivered list of codes, in which no item is null.
     fn item(&self) -> FieldRef {
         Arc::new(Field::new("item", self.codes.data_type.clone(), false))
     }
@@ -424,7 +429,7 @@ impl Gather for EncodeCodec {
     }
 }
 
-/// Row groups hold the codes of the column.
+/// Row groups in memory hold the codes of the column instead of its stored values.
 impl Held for EncodeCodec {
     fn data_type(&self) -> &DataType {
         self.held.as_ref().unwrap_or(&self.codes.data_type)
@@ -440,7 +445,7 @@ impl Held for EncodeCodec {
 
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef> {
         match (column.data_type(), self.rows) {
-            // The column was read as codes already.
+            // The reader has read the column as codes already.
             (read, RowContent::Values) if self.are_texts && *read == self.codes.data_type => Ok(column),
             (_, RowContent::Values) => self.codes_of(&column),
             (DataType::LargeList(_), _) => self.held_lists(column.as_list::<i64>()),
@@ -509,7 +514,7 @@ mod tests {
         if let Some(holding) = codec.held() {
             let held = holding.hold(column.clone()).unwrap();
             assert_eq!(held.null_count(), column.null_count());
-            // The rows that were lost are nulls of the stored type, and are not selected.
+            // A row group that could not be read gives nulls of the stored type; no row of it is selected.
             let lost = new_null_array(column.data_type(), 1);
             let (of_held, bad_of_held) = holding.gather(&[&held, &lost], &rows).unwrap();
             assert_eq!(&of_held, &codes);
@@ -554,8 +559,8 @@ mod tests {
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
     }
 
-    /// The view of a long text says where the text is, and the view of a short text contains it. A null has
-    /// the view of an empty text.
+    /// The test covers all kinds of Arrow views: that of a long text points to the text, that of a short text
+    /// contains it, and that of a null equals that of an empty text.
     #[test]
     fn a_held_row_has_the_code_of_its_own_value() {
         let long = |at: usize| format!("a text that is too long for a view, {}", at % 5);
@@ -645,7 +650,7 @@ mod tests {
         }
     }
 
-    /// The hashes are pinned, since models are trained on these codes.
+    /// The test fixes the values of the hashes, because trained models depend on these codes.
     #[test]
     fn buckets_never_change() {
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["", "a", "Berlin"]));

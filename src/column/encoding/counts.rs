@@ -1,4 +1,4 @@
-//! Counts how often each value of a column occurs, for its vocabulary.
+//! Counts how often each value of a column occurs, to choose the values of its vocabulary.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use xxhash_rust::xxh64::xxh64;
 use super::Vocabulary;
 use super::items::{Item, Items};
 
-/// Counts the values of a column, to make a [`Vocabulary`] of them.
+/// Counts the values of a column, from which a [`Vocabulary`] of the frequent values can be made.
 ///
-/// Nulls are not counted. Each different value is held once.
+/// Nulls are not counted. Each distinct value is stored once.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,18 +42,17 @@ enum Counts {
 type Each<V> = HashMap<V, u64, BuildHasherDefault<Xxh64>>;
 
 impl CategoryCounts {
-    /// A new count, without values.
+    /// Creates an empty count.
     #[must_use]
     pub fn new() -> Self {
         CategoryCounts::default()
     }
 
-    /// Counts the values of an array of a batch: texts, binary values or integers, or lists of these, whose
-    /// items are counted.
+    /// Adds the values of an array: texts, binary values or integers, or the items of lists of these.
     ///
     /// # Errors
-    /// `Invalid` for an array of other values, or of another kind than those before it, and for an integer of
-    /// 2^63 or more.
+    /// `Invalid` for an array of another type, for values of another kind than in earlier arrays, and for an
+    /// integer of 2^63 or more.
     pub fn add(&mut self, array: &dyn Array) -> Result<()> {
         match array.data_type() {
             DataType::List(_) => {
@@ -72,7 +71,8 @@ impl CategoryCounts {
         }
     }
 
-    /// Counts the items of all lists except null lists, which may have items, too.
+    /// Counts the items of all lists that are not null. A null list may have items in the array too, which
+    /// are skipped.
     fn add_lists(
         &mut self,
         lists: &dyn Array,
@@ -116,11 +116,12 @@ impl CategoryCounts {
         Ok(())
     }
 
-    /// The vocabulary of the values that occurred `at_least` times or more, limited to the first `at_most`.
-    /// The most frequent value comes first, and equally frequent values ascend.
+    /// Makes a vocabulary of the values that occurred `at_least` times or more, and of at most the first
+    /// `at_most` of them. The most frequent value comes first; equally frequent values are in ascending
+    /// order.
     ///
     /// # Errors
-    /// `Invalid` if no value was counted often enough.
+    /// `Invalid` if no value occurred often enough.
     pub fn vocabulary(self, at_least: u64, at_most: Option<usize>) -> Result<Vocabulary> {
         let text = |value: Box<[u8]>| {
             String::from_utf8(value.into_vec()).map_err(|_| Error::invalid("a text that is not UTF-8"))
@@ -141,7 +142,7 @@ impl CategoryCounts {
     }
 }
 
-/// Counts a value, which is copied only the first time.
+/// Counts an occurrence of a value. The value is copied only at its first occurrence.
 fn count(each: &mut Each<Box<[u8]>>, value: &[u8]) {
     match each.get_mut(value) {
         Some(count) => *count += 1,
@@ -162,7 +163,7 @@ fn frequent<V: Ord + Hash + Clone>(each: Each<V>, at_least: u64, at_most: Option
     values.into_iter().map(|(_, value)| value).collect()
 }
 
-/// A hasher that hashes a short value in one step.
+/// A hasher with xxHash, which is fast for short values.
 #[derive(Debug, Default)]
 struct Xxh64(u64);
 
@@ -171,7 +172,7 @@ impl Hasher for Xxh64 {
         self.0 = xxh64(bytes, self.0);
     }
 
-    /// Mixes in the length of the bytes that follow.
+    /// Mixes the length of the value into the hash, before the value's bytes.
     fn write_usize(&mut self, length: usize) {
         self.0 ^= length as u64;
     }

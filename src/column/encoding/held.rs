@@ -1,8 +1,10 @@
-//! The codes of whole row groups. They are made once, and batches are gathered from them.
+//! Converts the columns of whole row groups to codes, once per row group, so that batches gather codes
+//! instead of values.
 //!
-//! A value that occurs many times is looked up once. Pages with a dictionary are read as codes, without their
-//! texts ([`CodeValues`]); texts that the Parquet crate reads have equal views if they come from the same
-//! dictionary entry. A value without a code is held as a negative number, which identifies it for an error.
+//! A frequent value is looked up once and then remembered. Dictionary-encoded pages are read as codes without
+//! their texts ([`CodeValues`]). In other pages, texts from the same dictionary entry have equal Arrow views,
+//! by which their codes are remembered. A value without a code becomes a negative number, by which an error
+//! can show the value.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,22 +19,22 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::items::{Item, Items};
 
-/// The most views whose codes are remembered for a column. A column with more different views seldom holds
-/// categories.
+/// The largest number of Arrow views whose codes are remembered for a column. A column with more distinct
+/// values seldom holds categories.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// The most different values without a code that are remembered for errors.
+/// The largest number of distinct values without a code that are remembered for errors.
 const MAX_TOLD: usize = 1 << 16;
 
-/// The number for a value without a code that is not remembered for errors.
+/// The number for values without a code that are not remembered for errors.
 const UNTOLD: i64 = -1;
 
-/// The codes of texts or binary values, for a column that is read as codes.
+/// Encodes texts or binary values for a reader that reads a column as codes.
 pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
     /// The type of the codes, `Int32` or `Int64`.
     fn data_type(&self) -> &DataType;
 
-    /// The code of a value, or a negative number if it has none.
+    /// Returns the code of a value, or a negative number if it has none.
     fn code(&self, value: &[u8]) -> i64;
 
     /// The code of a value that must be UTF-8, or a negative number if it has none; `None` if it is not
@@ -42,11 +44,11 @@ pub(crate) trait CodeValues: fmt::Debug + Send + Sync {
     }
 }
 
-/// The values without a code that were seen, as text for errors.
+/// The values without a code that occurred so far, as texts for error messages.
 #[derive(Debug, Default)]
 pub(super) struct UncodedValues(Mutex<Told>);
 
-/// The texts in the order of their arrival, and a table that finds their indices.
+/// The texts in the order in which they were added, and a table that finds the index of a text.
 #[derive(Debug, Default)]
 struct Told {
     texts: Vec<String>,
@@ -54,7 +56,7 @@ struct Told {
 }
 
 impl Told {
-    /// The index of a text; `None` if it is new and there is no room for it.
+    /// Returns the index of a text, which is added if it is new; `None` if the limit is reached.
     fn place(&mut self, text: String) -> Option<usize> {
         let Told { texts, places } = self;
         let hash_at = |place: &usize| xxh64(texts[*place].as_bytes(), 0);
@@ -73,13 +75,13 @@ impl UncodedValues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The negative number that stands for a value.
+    /// Returns the negative number by which row groups hold a value without a code.
     pub(super) fn number(&self, item: Item<'_>) -> i64 {
         let place = self.lock().place(item.to_string());
         place.map_or(UNTOLD, |place| UNTOLD - 1 - place as i64)
     }
 
-    /// The value that a negative number stands for.
+    /// Returns the text of the value for which row groups hold this negative number.
     pub(super) fn text(&self, number: i64) -> String {
         let place = usize::try_from(UNTOLD - 1 - number).ok();
         let told = self.lock();
@@ -88,7 +90,7 @@ impl UncodedValues {
     }
 }
 
-/// The codes of a column's values, as integers of the type `T`; nulls stay nulls.
+/// Converts a column's values to codes of the integer type `T`; nulls remain nulls.
 pub(super) fn codes<T: ArrowPrimitiveType>(
     column: &ArrayRef,
     code: impl Fn(Item<'_>) -> i64,
@@ -107,7 +109,7 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
         (Some(views), None) => {
             views.iter().enumerate().map(|(row, view)| known.get_or(*view, || found(row))).collect()
         }
-        // The view of a null may be that of an empty value.
+        // Rows with a null are skipped first, because the view of a null can equal that of an empty value.
         (Some(views), Some(nulls)) => {
             let rows = views.iter().zip(nulls).enumerate();
             rows.map(|(row, (view, is_valid))| match is_valid {
@@ -121,7 +123,7 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
     Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)))
 }
 
-/// The codes of the views that were seen so far.
+/// The codes of the Arrow views that occurred so far, and the last one, which is tried first.
 struct Remembered<N> {
     last: Option<(u128, N)>,
     table: HashTable<(u128, N)>,

@@ -1,4 +1,4 @@
-//! The values of a column that is encoded, one by one.
+//! Access to the single values of a column that is encoded, whatever its type.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::batch::view_bytes;
 
-/// The most bytes of a value that an error shows.
+/// The largest number of bytes of a value that an error shows.
 const SHOWN: usize = 100;
 
-/// A value to encode.
+/// A value of a column that is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item<'a> {
     /// The bytes of a text or a binary value.
@@ -26,7 +26,8 @@ pub(super) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Hashes the bytes of a value. An integer has eight bytes, in little-endian order.
+    /// Applies the hash function `with` to the bytes of a value. An integer is hashed as eight little-endian
+    /// bytes.
     pub(super) fn hashed(self, with: impl FnOnce(&[u8]) -> u64) -> u64 {
         match self {
             Item::Bytes(bytes) => with(bytes),
@@ -42,12 +43,13 @@ impl fmt::Display for Item<'_> {
             Item::Signed(number) => write!(f, "{number}"),
             Item::Unsigned(number) => write!(f, "{number}"),
             Item::Bytes(bytes) => {
-                // The bytes are copied, since other processes may change mapped ones.
+                // The bytes are copied first, because other processes may change memory-mapped bytes at any
+                // time.
                 let shown = bytes[..bytes.len().min(SHOWN)].to_vec();
                 let more = if shown.len() < bytes.len() { "…" } else { "" };
                 match std::str::from_utf8(&shown) {
                     Ok(text) => write!(f, "{text:?}{more}"),
-                    // The last character was cut off.
+                    // The limit of bytes cut off a part of the last character, which is left out.
                     Err(error) if error.error_len().is_none() && !more.is_empty() => {
                         write!(f, "{:?}{more}", String::from_utf8_lossy(&shown[..error.valid_up_to()]))
                     }
@@ -58,7 +60,7 @@ impl fmt::Display for Item<'_> {
     }
 }
 
-/// The values of an array, which is stored or gathered.
+/// The values of an array, whose type is that of a stored or of a gathered column.
 pub(super) enum Items<'a> {
     Texts(&'a StringViewArray),
     Binary(&'a BinaryViewArray),
@@ -70,7 +72,7 @@ pub(super) enum Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Whether values of this stored type can be encoded.
+    /// Whether values of a stored type can be encoded.
     pub(super) fn are_in(data_type: &DataType) -> bool {
         matches!(data_type, DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_))
             || data_type.is_integer()

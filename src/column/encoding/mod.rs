@@ -22,11 +22,11 @@ use crate::batch::Fill;
 use codec::EncodeCodec;
 
 impl Encoding {
-    /// The codec for a column of values that can be encoded; `fill` replaces nulls.
+    /// Creates the codec for a stored column; `fill` replaces nulls.
     ///
     /// # Errors
-    /// The column holds no values that can be encoded, the fill is not such a value, or the encoding can
-    /// never work.
+    /// Fails if the column's values cannot be encoded, if the fill is not such a value, or if the encoding is
+    /// invalid in itself.
     pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn Gather>> {
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;

@@ -1,4 +1,4 @@
-//! Lists of values, in which the index of a value is its code.
+//! Vocabularies: lists of values, in which the index of a value is its code.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ enum Unknown {
     /// An unknown value is a bad row.
     #[default]
     Raise,
-    /// An unknown value has the code after that of the last value in the list.
+    /// An unknown value has the code that follows the code of the last value in the list.
     Code,
 }
 
@@ -80,20 +80,20 @@ impl Vocabulary {
         Vocabulary { values: Arc::new(values), unknown: Unknown::default() }
     }
 
-    /// Gives all values that are not in the list the code after that of the last value in it. Default: an
-    /// unknown value is a bad row.
+    /// Gives all values that are not in the list one code, which follows the code of the last value. Default:
+    /// such a value is a bad row.
     #[must_use]
     pub fn with_unknown(mut self) -> Self {
         self.unknown = Unknown::Code;
         self
     }
 
-    /// The values, each at the place of its code.
+    /// The values. The index of a value is its code.
     pub fn values(&self) -> &Categories {
         &self.values
     }
 
-    /// The number of codes: all codes are below it.
+    /// The number of codes, which run from 0 to this number minus 1.
     pub fn codes(&self) -> usize {
         self.values.len() + usize::from(self.unknown == Unknown::Code)
     }
@@ -140,8 +140,8 @@ impl Categories {
     }
 }
 
-/// Finds the index of each value. The table stores indices into the list, which it shares, so that no value
-/// is held twice.
+/// A table that finds the index of a value. It refers to the list of values, so that no value is stored
+/// twice.
 #[derive(Debug)]
 pub(super) struct Places {
     values: Arc<Categories>,
@@ -150,12 +150,12 @@ pub(super) struct Places {
 
 impl Places {
     /// # Errors
-    /// A value is listed twice.
+    /// Fails if a value is listed twice.
     pub(super) fn index(vocabulary: &Vocabulary) -> Result<Self> {
         let values = vocabulary.values.clone();
         let mut table = HashTable::with_capacity(values.len());
         let hash_at = |place: &u32| hash(values.at(*place));
-        // A vocabulary has fewer than 2^31 values.
+        // The cast is exact, because a vocabulary has fewer than 2^31 values.
         for place in 0..values.len() as u32 {
             let value = values.at(place);
             match table.entry(hash(value), |other| values.at(*other) == value, hash_at) {

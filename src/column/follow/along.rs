@@ -1,4 +1,5 @@
-//! Lists with one item for each box: if a box is dropped, its item is dropped as well.
+//! Delivers columns of lists with one item for each box, such as labels. The item of a dropped box is dropped
+//! too.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,11 +16,12 @@ use super::kept::{KeptBoxes, check_items};
 use crate::batch::delivered;
 use crate::column::{BadValue, FollowImage, FollowedRows, GatheredRows, Noun};
 
-/// Delivers the items of the boxes that are kept.
+/// Delivers the items of the boxes that are not dropped.
 #[derive(Debug)]
 pub(crate) struct AlongCodec {
     kept: KeptBoxes,
-    /// The codec that makes the items follow the image before some are dropped; `None` if they do not follow.
+    /// The codec that transforms the items with the image, as for keypoints, before some are dropped; `None`
+    /// if the items do not depend on the image.
     inner: Option<Arc<dyn FollowImage>>,
 }
 

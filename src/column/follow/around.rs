@@ -1,4 +1,4 @@
-//! The boxes around which an image is cropped.
+//! Reads the boxes of a row for an image that is cropped around them (`random_iou_crop`).
 
 use forebay_image::Drawing;
 
@@ -6,11 +6,11 @@ use super::boxes::{Boxes, stored};
 use crate::batch::{Selection, gather};
 use crate::column::RowCells;
 
-/// The column of boxes that a crop of images looks at.
+/// The column of boxes around which images are cropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     boxes: Boxes,
-    /// The index of the boxes' column.
+    /// The index of the column with the boxes.
     column: usize,
 }
 
@@ -19,8 +19,8 @@ impl Around {
         Around { boxes, column }
     }
 
-    /// The sides of the boxes of a row. There are none if they are null or bad, which their own column
-    /// reports.
+    /// The sides of the boxes of a row. If the boxes are null or bad, the result is empty; the column of the
+    /// boxes reports the error.
     pub(crate) fn corners(&self, row: RowCells<'_>) -> Vec<[f64; 4]> {
         let corners = || {
             let (cells, row) = row.stored(self.column)?;
@@ -31,7 +31,7 @@ impl Around {
         corners().unwrap_or_default()
     }
 
-    /// Adds boxes with these sides to the drawing of an image, which is cropped around them.
+    /// Adds the sides of boxes to the drawing (the random choices) of an image that is cropped around them.
     pub(crate) fn drawing<'a>(&self, drawing: Drawing<'a>, corners: &'a [[f64; 4]]) -> Drawing<'a> {
         drawing.around(corners, self.boxes.is_normalized())
     }

@@ -1,4 +1,4 @@
-//! Boxes in an image.
+//! Delivers bounding boxes that follow an image.
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{Field, FieldRef};
@@ -14,8 +14,8 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 /// The number of numbers in a box.
 const NUMBERS: usize = 4;
 
-/// How much of the required share of a box may be missing: rounding a side to a float32 can move it beyond
-/// the border of its image.
+/// The tolerance of `min_visible`. Rounding the side of a box to a float32 can move it slightly beyond the
+/// border of its image.
 const ROUNDING: f64 = 1e-4;
 
 /// The meaning of the four numbers of a box.
@@ -40,7 +40,7 @@ pub enum BoxFormat {
 }
 
 impl BoxFormat {
-    /// Every format.
+    /// All formats.
     pub const ALL: [BoxFormat; 3] = [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh];
 
     /// The name of the format in Python.
@@ -52,7 +52,7 @@ impl BoxFormat {
         }
     }
 
-    /// The left, top, right and bottom side of a box.
+    /// Converts a box of this format to its left, top, right and bottom side.
     fn corners(self, [a, b, c, d]: [f64; NUMBERS]) -> [f64; NUMBERS] {
         match self {
             BoxFormat::Xyxy => [a, b, c, d],
@@ -61,7 +61,7 @@ impl BoxFormat {
         }
     }
 
-    /// The box with these sides, in this format.
+    /// Converts the sides of a box to this format.
     fn of_corners(self, [left, top, right, bottom]: [f64; NUMBERS]) -> [f64; NUMBERS] {
         let (width, height) = (right - left, bottom - top);
         match self {
@@ -82,11 +82,12 @@ impl BoxFormat {
 /// [`min_visible`](Boxes::min_visible), [`center_visible`](Boxes::center_visible) and
 /// [`min_size`](Boxes::min_size) drop such boxes instead.
 ///
-/// If an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
+/// If an image is rotated, the visible part of a box is rotated too, and the upright box around the result is
+/// clipped again.
 ///
-/// A null, a box without four finite numbers, or a box whose right or bottom side comes before the other is a
-/// bad row. With [`null_mask`](crate::LoaderBuilder::null_mask) a null is an empty list of boxes, and so are
-/// the boxes of a null image that is delivered.
+/// A row is bad if it is null, if a box does not have four finite numbers, or if the right or bottom side of
+/// a box comes before the left or top side. With [`null_mask`](crate::LoaderBuilder::null_mask), a null is
+/// delivered as an empty list of boxes; so are the boxes of a null image, if null images are delivered.
 ///
 /// ```
 /// use forebay::Image;
@@ -129,7 +130,7 @@ fn is_zero(number: &f64) -> bool {
 }
 
 impl Boxes {
-    /// Boxes that follow the images in this column.
+    /// Boxes that follow the image in the column `image`.
     pub fn of(image: impl Into<String>) -> Boxes {
         Boxes {
             of: image.into(),
@@ -144,43 +145,42 @@ impl Boxes {
         }
     }
 
-    /// The meaning of the four numbers, as stored and, without [`out_format`](Boxes::out_format), as
-    /// delivered. Default: [`BoxFormat::Xyxy`].
+    /// The format of the stored boxes, and of the delivered boxes unless [`out_format`](Boxes::out_format) is
+    /// set. Default: [`BoxFormat::Xyxy`].
     #[must_use]
     pub fn format(self, format: BoxFormat) -> Boxes {
         Boxes { format, ..self }
     }
 
-    /// Whether stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels.
+    /// Whether stored numbers are fractions of the image's width and height, from 0 to 1, instead of pixels.
     /// Default: false.
     #[must_use]
     pub fn normalized(self, normalized: bool) -> Boxes {
         Boxes { normalized, ..self }
     }
 
-    /// The meaning of the four delivered numbers. Default: as stored.
+    /// The format of the delivered boxes. Default: the format of the stored boxes.
     #[must_use]
     pub fn out_format(self, format: BoxFormat) -> Boxes {
         Boxes { out_format: Some(format), ..self }
     }
 
-    /// Whether delivered numbers are shares of the width and height of the delivered array, from 0 to 1,
-    /// instead of pixels; for ragged images, they are shares of the image's own size. Default: false.
+    /// Whether delivered numbers are fractions of the width and height of the delivered array, from 0 to 1,
+    /// instead of pixels; for ragged images, they are fractions of each image's own size. Default: false.
     #[must_use]
     pub fn out_normalized(self, normalized: bool) -> Boxes {
         Boxes { out_normalized: normalized, ..self }
     }
 
-    /// The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. If it
-    /// is above 0, a box without area is dropped, too. Default: 0, which drops no box.
+    /// The smallest fraction of a box's area, from 0 to 1, that must be visible; a box with less is dropped.
+    /// If this is above 0, boxes without area are dropped too. Default: 0, which drops no box.
     #[must_use]
     pub fn min_visible(self, share: f64) -> Boxes {
         Boxes { min_visible: share, ..self }
     }
 
-    /// Whether boxes are dropped whose centre is not inside the part of the image that is shown, as
-    /// torchvision's `RandomIoUCrop` drops them; boxes without area are dropped, too. A rotation moves no
-    /// centre out of the image. Default: false.
+    /// Whether to drop boxes whose centre is outside the crop, as torchvision's `RandomIoUCrop` does, and
+    /// boxes without area. A random rotation is not considered. Default: false.
     #[must_use]
     pub fn center_visible(self, center_visible: bool) -> Boxes {
         Boxes { center_visible, ..self }
@@ -203,17 +203,17 @@ impl Boxes {
         Boxes { along: columns.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The names and patterns of the columns with an item for each box.
+    /// The names and patterns of the columns that have an item for each box.
     pub(crate) fn columns_along(&self) -> &[String] {
         &self.along
     }
 
-    /// Whether `along` has the name of a column itself, and not only a pattern that matches it.
+    /// Whether `along` lists a column by its name, and not only by a pattern that matches it.
     pub(crate) fn names(&self, column: &str) -> bool {
         self.along.iter().any(|along| along == column)
     }
 
-    /// Whether a column has an item for each box.
+    /// Whether a column is listed in `along`, so that it has an item for each box.
     pub(crate) fn takes_along(&self, column: &str) -> bool {
         self.along.iter().any(|along| along == column || is_pattern(along) && matches_name(along, column))
     }
@@ -222,15 +222,15 @@ impl Boxes {
         self.normalized
     }
 
-    /// The sides of a row's stored boxes, in stored units; `None` if a right or bottom side comes before the
-    /// other.
+    /// The sides of a row's stored boxes, in stored units; `None` if the right or bottom side of a box comes
+    /// before its left or top side.
     pub(super) fn stored_corners(&self, stored: &[f64]) -> Option<Vec<[f64; NUMBERS]>> {
         let corners = stored.as_chunks::<NUMBERS>().0.iter().map(|numbers| self.format.corners(*numbers));
         let corners: Vec<_> = corners.collect();
         corners.iter().all(|[l, t, r, b]| l <= r && t <= b).then_some(corners)
     }
 
-    /// A box with these sides, as it is delivered in an image of this size.
+    /// Converts the sides of a box to the numbers that are delivered in an image of this size.
     fn made(&self, [left, top, right, bottom]: [f64; NUMBERS], size: Size) -> [f64; NUMBERS] {
         let (x, y) = match self.out_normalized {
             true => (f64::from(size.width), f64::from(size.height)),
@@ -244,7 +244,7 @@ impl Boxes {
         self.min_visible > 0.0 || self.center_visible || self.min_size > 0.0
     }
 
-    /// Refuses settings that can never work.
+    /// Returns an error if the settings are invalid or contradict each other.
     fn validate(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.min_visible) {
             return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
@@ -261,7 +261,8 @@ impl Boxes {
         Ok(())
     }
 
-    /// The sides of the delivered boxes of a row; `None` for a box that is dropped.
+    /// The visible sides of the boxes of a row, in pixels of the delivered image; `None` for a box that is
+    /// dropped.
     pub(super) fn visible<'a>(
         &'a self,
         stored: &'a [f64],
@@ -286,7 +287,7 @@ impl Boxes {
                 if share > 0.0 {
                     share *= area(seen) / area(turned);
                 } else if area(whole) > 0.0 {
-                    // The box was not visible before the image was turned, so it stays empty.
+                    // The box was invisible before the rotation, so it remains empty afterwards.
                     seen = [seen[0], seen[1], seen[0], seen[1]];
                 }
             }
@@ -311,12 +312,12 @@ fn area([left, top, right, bottom]: [f64; NUMBERS]) -> f64 {
     (right - left) * (bottom - top)
 }
 
-/// Delivers boxes.
+/// The codec that delivers boxes.
 #[derive(Debug)]
 pub(crate) struct BoxesCodec {
     boxes: Boxes,
     followed: Followed,
-    /// Whether a null is delivered as an empty list, and is not a bad row.
+    /// Whether a null is delivered as an empty list, instead of being a bad row.
     is_masked: bool,
 }
 
@@ -326,7 +327,7 @@ impl BoxesCodec {
     }
 }
 
-/// Refuses a stored type that does not hold boxes.
+/// Returns an error if the stored type cannot contain boxes.
 pub(super) fn check_stored(stored: &Field) -> Result<()> {
     match stored_width(stored.data_type())? {
         None | Some(NUMBERS) => Ok(()),
@@ -334,7 +335,7 @@ pub(super) fn check_stored(stored: &Field) -> Result<()> {
     }
 }
 
-/// The stored boxes of all rows.
+/// Reads the boxes of all rows of a gathered column.
 pub(super) fn stored(gathered: &ArrayRef) -> Result<Tuples<'_>> {
     Tuples::new(gathered.as_ref(), NUMBERS)
 }
@@ -387,7 +388,7 @@ mod tests {
 
     use super::*;
 
-    /// The geometry that shows the middle 20 x 20 of 40 x 30 pixels, at twice the size.
+    /// A geometry that crops the middle 20 x 20 pixels of a 40 x 30 image, and doubles their size.
     fn drawn() -> Drawn {
         let jpeg = encode_jpeg(&[0; 40 * 30 * 3], 40, 30, 90).unwrap();
         let image = Image::center_crop(40).resize_shorter(60);
@@ -425,12 +426,12 @@ mod tests {
             let boxes = Boxes::of("image").min_visible(share);
             made(&boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>()
         };
-        // Half of the first box and no part of the second is in the crop, and the third has no area.
+        // The crop contains half of the first box and no part of the second; the third box has no area.
         assert_eq!(kept(0.0), [true, true, true]);
         assert_eq!(kept(1e-9), [true, false, false]);
         assert_eq!(kept(0.5), [true, false, false]);
         assert_eq!(kept(0.51), [false, false, false]);
-        // The right side of the box is that of the image, rounded to a float32.
+        // The right side of the box is the border of the crop, rounded to a float32.
         let boxes = Boxes::of("image").min_visible(1.0);
         assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
     }
@@ -438,7 +439,8 @@ mod tests {
     #[test]
     fn a_box_whose_centre_is_not_to_be_seen_is_dropped() {
         let boxes = Boxes::of("image").center_visible(true);
-        // The crop begins at (10, 5): centres inside, on its border and outside, and a box without area.
+        // The crop begins at (10, 5). The first three boxes have their centres inside the crop, on its border
+        // and outside; the fourth has no area.
         let stored =
             [8.0, 4.0, 13.0, 8.0, 5.0, 10.0, 15.0, 20.0, 0.0, 0.0, 12.0, 30.0, 12.0, 9.0, 12.0, 20.0];
         let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Delivers the crop and flips of an image as numbers, in a column that is not stored.
+//! Delivers the crop and flips of each image as numbers, in an additional column.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::Followed;
 use crate::column::tensor::tensor_field;
 use crate::column::{DrawNumbers, RowCells};
 
-/// Delivers the geometry of images.
+/// The codec of the additional column, whose numbers describe the crop and flips of each image.
 #[derive(Debug)]
 pub(crate) struct GeometryCodec {
     followed: Followed,
-    /// The number of images in a row, which is a dimension of its own; `None` for one image without it.
+    /// The number of images in a row, if a row has several: the numbers then have a dimension for the images.
     count: Option<u32>,
 }
 

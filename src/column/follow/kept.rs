@@ -1,4 +1,4 @@
-//! The boxes of each row that are delivered, for columns with an item for each box.
+//! Determines which boxes of each row are dropped, for columns that have an item for each box.
 
 use forebay_arrow::datatypes::FieldRef;
 use forebay_base::{Error, ErrorKind, Result};
@@ -7,13 +7,13 @@ use super::Followed;
 use super::boxes::{Boxes, check_stored, stored};
 use crate::column::FollowedRows;
 
-/// Determines which boxes of a column are delivered.
+/// The column of boxes, and the image that they follow, which decide which boxes are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptBoxes {
     boxes: Boxes,
-    /// The index of the boxes' column.
+    /// The index of the column with the boxes.
     column: usize,
-    /// The stored field of the boxes' column.
+    /// The stored field of the column with the boxes.
     stored: FieldRef,
     followed: Followed,
 }
@@ -23,23 +23,23 @@ impl KeptBoxes {
         KeptBoxes { boxes, column, stored, followed }
     }
 
-    /// Refuses a column that does not hold boxes.
+    /// Returns an error if the column cannot contain boxes.
     pub(super) fn check(&self) -> Result<()> {
         check_stored(&self.stored)
     }
 
-    /// The index of the image's column.
+    /// The index of the column with the image.
     pub(super) fn image(&self) -> usize {
         self.followed.column
     }
 
-    /// Whether each box of each row is delivered. `None` for a row without an image, or whose boxes are bad,
-    /// which their own column reports.
+    /// For each row, whether each of its boxes is delivered. A row is `None` if its image is null, or if its
+    /// image or its boxes are bad; the columns of the image and of the boxes report these errors.
     pub(super) fn of_rows(&self, rows: &dyn FollowedRows) -> Result<Vec<Option<Vec<bool>>>> {
         let gathered = rows.gather(self.column)?;
         let stored = stored(&gathered)?;
         let mut kept = vec![None; rows.count()];
-        // The image's own column reports an image that is bad.
+        // Errors of images are ignored here, because the column of the image reports them.
         self.followed.each_row(rows, |row, drawn| {
             let Some((drawn, stored)) = drawn.zip(stored.row(row, "boxes").ok()) else { return Ok(()) };
             let visible = self.boxes.visible(stored, drawn).collect::<Result<Vec<_>>>();
@@ -50,7 +50,7 @@ impl KeptBoxes {
     }
 }
 
-/// Refuses a list that does not have an item for each box.
+/// Returns an error if a list does not have one item for each box.
 pub(super) fn check_items(items: usize, boxes: usize) -> Result<()> {
     match items == boxes {
         true => Ok(()),

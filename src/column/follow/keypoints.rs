@@ -1,4 +1,4 @@
-//! Points in an image.
+//! Delivers keypoints that follow an image.
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::datatypes::{Field, FieldRef};
@@ -11,16 +11,17 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 
 /// A column of points that follow an image: they move as it is cropped, resized and mirrored.
 ///
-/// The column is stored as lists of `[x, y]` or `[x, y, v]`, at any depth, or of [several
-/// points](Keypoints::flat) in a list, as int32, int64, float32 or float64, in pixels of the image. It is
-/// delivered as the same lists of float32 numbers, in pixels of the delivered image. A third number, such as
-/// a visibility, is passed on. Points are not clipped: a point outside of the crop has coordinates outside of
-/// the result. A mirrored point is at `width - 1 - x`, as in torchvision, and a point in a rotated image
-/// stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
+/// The column is stored as lists of `[x, y]` or `[x, y, v]`, nested at any depth, or as lists with the
+/// numbers of [several points](Keypoints::flat), of int32, int64, float32 or float64. Coordinates are in
+/// pixels of the image. The delivered lists have the same structure, with float32 numbers in pixels of the
+/// delivered image. A third number, such as a visibility, is passed on unchanged. Points are not clipped: a
+/// point outside the crop has coordinates outside the delivered image. A mirrored point is at
+/// `width - 1 - x`, as in torchvision, and a rotated point stays on its pixel. Names such as "left eye" are
+/// not exchanged when an image is mirrored.
 ///
-/// A null, a point with another number of numbers, or a number that is not finite makes a bad row. With
-/// [`null_mask`](crate::LoaderBuilder::null_mask) a null is an empty list of points, and so are the points of
-/// a null image that is delivered.
+/// A row is bad if it is null, if a point has another number of numbers, or if a number is not finite. With
+/// [`null_mask`](crate::LoaderBuilder::null_mask), a null is delivered as an empty list of points; so are the
+/// points of a null image, if null images are delivered.
 ///
 /// ```
 /// use forebay::Image;
@@ -45,21 +46,22 @@ pub struct Keypoints {
 }
 
 impl Keypoints {
-    /// Points that follow the images in this column.
+    /// Points that follow the image in the column `image`.
     pub fn of(image: impl Into<String>) -> Keypoints {
         Keypoints { of: image.into(), numbers: None, flat: false }
     }
 
-    /// The number of numbers in a point: 2, or 3 with one that is passed on. Default: the number that the
-    /// stored type says, or 2 if it says nothing.
+    /// The number of numbers in a point: 2, or 3 if the third is passed on unchanged. Default: the length of
+    /// the lists that the stored type states, or 2 if it states none.
     #[must_use]
     pub fn numbers(self, numbers: usize) -> Keypoints {
         Keypoints { numbers: Some(numbers), ..self }
     }
 
-    /// Whether each of the innermost lists has the numbers of several points one after the other: COCO's
-    /// keypoints, `[x, y, v, x, y, v, ...]`, with `numbers(3)`, and the polygons of its segmentation, `[x, y,
-    /// x, y, ...]`. They are delivered in the same form. Default: false, which is one point in each list.
+    /// Whether each innermost list contains the numbers of several points in a row, as in COCO's keypoints
+    /// (`[x, y, v, x, y, v, ...]`, with `numbers(3)`) and in the polygons of its segmentation
+    /// (`[x, y, x, y, ...]`). The points are delivered in the same form. Default: false, which means one
+    /// point in each list.
     #[must_use]
     pub fn flat(self, flat: bool) -> Keypoints {
         Keypoints { flat, ..self }
@@ -69,20 +71,20 @@ impl Keypoints {
 /// The number of coordinates in a point.
 const COORDINATES: usize = 2;
 
-/// Delivers points.
+/// The codec that delivers points.
 #[derive(Debug)]
 pub(crate) struct KeypointsCodec {
     followed: Followed,
-    /// The number of numbers of a point.
+    /// The number of numbers in a point.
     width: usize,
     is_flat: bool,
-    /// Whether a null is delivered as an empty list, and is not a bad row.
+    /// Whether a null is delivered as an empty list, instead of being a bad row.
     is_masked: bool,
 }
 
 impl KeypointsCodec {
     /// # Errors
-    /// The stored type does not hold points, or points of another number of numbers.
+    /// Fails if the stored type cannot contain points, or if its points have another number of numbers.
     pub(crate) fn new(
         keypoints: &Keypoints,
         stored: &Field,
@@ -109,12 +111,13 @@ impl KeypointsCodec {
 }
 
 impl KeypointsCodec {
-    /// The length of the innermost delivered lists, if all have the same.
+    /// The length of the innermost delivered lists; `None` if it may vary.
     fn list_width(&self) -> Option<usize> {
         (!self.is_flat).then_some(self.width)
     }
 
-    /// Refuses a list that does not have the numbers of one point, or of whole points.
+    /// Returns an error if an innermost list does not have the numbers of one point or, if it is flat, of
+    /// whole points.
     fn check(&self, at: usize, numbers: usize) -> Result<()> {
         let width = self.width;
         if if self.is_flat { numbers.is_multiple_of(width) } else { numbers == width } {

@@ -1,4 +1,4 @@
-//! Masks with the class of every pixel of an image.
+//! Delivers segmentation masks: the class of each pixel of an image.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
-/// A column of masks that follow an image: they are cropped, resized and mirrored with it, by the nearest
-/// pixel.
+/// A column of masks that follow an image: they are cropped, resized and mirrored with it, and resized
+/// without interpolation.
 ///
-/// The column is stored as PNG of one channel and of the image's size, whose grey values or palette indices
-/// are class numbers. It is delivered as tensors of shape `[height, width]`, in the image's target size, with
-/// the same numbers. A mask that is not such a PNG, or has another size than its image, is a bad row. The
-/// mask of a null image is all 0, or the value that `fill_null` gives for the masks.
+/// The column is stored as single-channel PNG files of the image's size, whose grey values or palette indices
+/// are class numbers. It is delivered as tensors of shape `[height, width]` in the image's target size, with
+/// the same numbers. A mask that is not such a PNG, or that has another size than its image, is a bad row.
+/// The mask of a null image is all 0, or the value that `fill_null` sets for the masks.
 ///
 /// ```
 /// use forebay::Image;
@@ -44,30 +44,30 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Masks that follow the images in this column.
+    /// Masks that follow the image in the column `image`.
     pub fn of(image: impl Into<String>) -> Mask {
         Mask { of: image.into(), dtype: MaskType::default() }
     }
 
-    /// The type of the class numbers. Default: [`MaskType::U8`], which refuses PNG of 16 bits.
+    /// The number type of the delivered classes. Default: [`MaskType::U8`], which refuses 16-bit PNG files.
     #[must_use]
     pub fn dtype(self, dtype: MaskType) -> Mask {
         Mask { dtype, ..self }
     }
 }
 
-/// Decodes masks.
+/// The codec that decodes masks.
 #[derive(Debug)]
 pub(crate) struct MaskCodec {
     dtype: MaskType,
     followed: Followed,
-    /// The value that stands for nulls; `None` if a null is a bad row.
+    /// The class number that replaces a null mask; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
 impl MaskCodec {
     /// # Errors
-    /// The fill is not a class number.
+    /// Fails if the fill is not a class number.
     pub(crate) fn new(mask: &Mask, followed: Followed, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::new(nulls, &item_of(mask.dtype))?;
         Ok(MaskCodec { dtype: mask.dtype, followed, null })

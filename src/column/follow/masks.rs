@@ -1,4 +1,4 @@
-//! Masks of the single objects of an image.
+//! Delivers instance masks: one mask for each object in an image.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use super::tuples::numbers;
 use crate::column::tensor::{tensor, tensor_field};
 use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions, RowSize};
 
-/// The first byte of a PNG, with which no run lengths begin.
+/// The first byte of a PNG. Run lengths never begin with it, so it tells the two formats apart.
 const PNG: u8 = 0x89;
 
-/// A column with a mask for each object of an image: instance masks, which are cropped, resized and mirrored
-/// with it, by the nearest pixel.
+/// A column with a mask for each object of an image (instance masks). The masks are cropped, resized and
+/// mirrored with the image, and resized without interpolation.
 ///
 /// Each row is a list with an item for each object:
 ///
@@ -34,13 +34,15 @@ const PNG: u8 = 0x89;
 /// | a list of lists of numbers | COCO's polygons: `x, y, x, y, ...` each |
 /// | a list of numbers, or of `[x, y]` of fixed length | one polygon |
 ///
-/// Polygons are drawn as COCO's mask API draws them. A row is delivered as a list of uint8 masks of shape
-/// `[height, width]`, 1 for the object and 0 elsewhere. If the column goes
-/// [along](crate::column::Boxes::along) with boxes, the masks of dropped boxes are dropped, and not decoded.
+/// Polygons are filled as by COCO's mask API. A row is delivered as a list of uint8 masks of shape
+/// `[height, width]`, which are 1 for the object and 0 elsewhere. If the column is listed in
+/// [`along`](crate::column::Boxes::along) of a column of boxes, the masks of dropped boxes are dropped
+/// without being decoded.
 ///
-/// A null, a mask of another size than its image, run lengths that do not add up to it, or a polygon without
-/// three points makes a bad row. With [`null_mask`](crate::LoaderBuilder::null_mask) a null list is an empty
-/// one, and so are the masks of a null image that is delivered.
+/// A row is bad if it is null, if a mask has another size than its image, if run lengths do not add up to
+/// that size, or if a polygon has fewer than three points. With
+/// [`null_mask`](crate::LoaderBuilder::null_mask), a null list is delivered as an empty list; so are the
+/// masks of a null image, if null images are delivered.
 ///
 /// ```
 /// use forebay::Image;
@@ -63,27 +65,27 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// Masks of objects that follow the images in this column.
+    /// Masks that follow the image in the column `image`.
     pub fn of(image: impl Into<String>) -> Masks {
         Masks { of: image.into() }
     }
 }
 
-/// How masks are stored.
+/// The forms in which masks are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoredAs {
-    /// PNG or run lengths.
+    /// PNG files, or COCO's run lengths as compressed text.
     Bytes,
-    /// PNG in the field `bytes` of a structure.
+    /// A structure with a PNG file in its field `bytes`.
     BytesOfStruct,
-    /// A structure with `counts` as text, and `size`.
+    /// A structure of COCO's run lengths: `counts` as compressed text, and `size`.
     Text,
-    /// A structure with `counts` as numbers, and `size`.
+    /// A structure of COCO's run lengths: `counts` as numbers, and `size`.
     Counts,
     Polygons,
-    /// One polygon for each object.
+    /// One polygon for each object, as a list of numbers.
     Polygon,
-    /// One polygon for each object, whose points are lists.
+    /// One polygon for each object, as a list of `[x, y]` points.
     Points,
 }
 
@@ -130,7 +132,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     )
 }
 
-/// Whether a type is lists of whole numbers.
+/// Whether a type is a list of int32 or int64.
 fn is_whole_numbers(data_type: &DataType) -> bool {
     let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = data_type
     else {
@@ -139,13 +141,13 @@ fn is_whole_numbers(data_type: &DataType) -> bool {
     matches!(item.data_type(), DataType::Int32 | DataType::Int64)
 }
 
-/// Delivers masks of objects.
+/// The codec that delivers instance masks.
 #[derive(Debug)]
 pub(crate) struct MasksCodec {
     followed: Followed,
-    /// The boxes whose masks are delivered, if some boxes are dropped.
+    /// The boxes that correspond to the masks, if masks are dropped with boxes.
     kept: Option<KeptBoxes>,
-    /// Whether a null is delivered as an empty list, and is not a bad row.
+    /// Whether a null is delivered as an empty list, instead of being a bad row.
     is_masked: bool,
 }
 
@@ -154,7 +156,7 @@ impl MasksCodec {
         MasksCodec { followed, kept, is_masked: nulls.is_masked }
     }
 
-    /// The field of a mask in a list.
+    /// The field of one mask in a delivered list.
     fn item(&self) -> Result<Field> {
         let Size { height, width } = self.followed.image.size();
         tensor_field("item", &[height as usize, width as usize], DataType::UInt8)
@@ -166,7 +168,7 @@ impl MasksCodec {
         height as usize * width as usize
     }
 
-    /// Appends the masks of a row.
+    /// Decodes the masks of a row and appends them to `made`.
     fn decode(
         &self,
         masks: &StoredMasks<'_>,
@@ -232,7 +234,7 @@ impl FollowImage for MasksCodec {
                 (Some(drawn), Some(Some(kept))) => {
                     self.decode(&masks, (row, drawn, Some(kept)), rows, &mut values)
                 }
-                // The image is null, or the boxes are bad, which their own column reports.
+                // The image is null, or the image or the boxes are bad, which their own columns report.
                 (None, _) | (_, Some(None)) => Ok(()),
             };
             if decoded.is_err() {
@@ -251,7 +253,8 @@ impl FollowImage for MasksCodec {
         RowSize { is_by_cell: true, ..RowSize::default() }
     }
 
-    /// Every stored item counts as a delivered mask, although masks of dropped boxes are not delivered.
+    /// The bytes of a row, if every stored mask is delivered. Masks that are dropped with their boxes count
+    /// too.
     fn row_bytes(&self, stored: &dyn Array, row: usize) -> Option<u64> {
         let items = match (stored.as_list_opt::<i32>(), stored.as_list_opt::<i64>()) {
             (Some(lists), _) => lists.value_length(row) as usize,
@@ -266,15 +269,16 @@ impl FollowImage for MasksCodec {
     }
 }
 
-/// The most items of a list that count in the bytes of a row, since other processes may change the lengths of
-/// mapped rows.
+/// The largest number of masks that the estimate of a row's bytes counts. The limit is needed because other
+/// processes may change the lengths of memory-mapped lists.
 const MOST_ITEMS: usize = 1 << 20;
 
 /// The stored masks of all rows.
 struct StoredMasks<'a> {
     lists: &'a LargeListArray,
     stored: StoredAs,
-    /// The lists of numbers inside the items, if masks are polygons; a row of them belongs to one object.
+    /// The polygons of the objects, if masks are stored as polygons. Each row of these nested lists belongs
+    /// to one object.
     polygons: Option<Nested<'a>>,
 }
 
@@ -292,7 +296,7 @@ impl<'a> StoredMasks<'a> {
         Ok(StoredMasks { lists, stored, polygons })
     }
 
-    /// The places of a row's items among the items of all rows.
+    /// The indices of a row's masks among the masks of all rows.
     fn of_row(&self, row: usize) -> Result<std::ops::Range<usize>> {
         if self.lists.is_null(row) {
             return Err(Error::new(ErrorKind::BadRow, "null where a list of masks is needed")
@@ -302,7 +306,7 @@ impl<'a> StoredMasks<'a> {
         Ok(offsets[row] as usize..offsets[row + 1] as usize)
     }
 
-    /// Calls `decode` with the mask of an item and the size that is stored with it.
+    /// Calls `decode` with the mask number `item`, and with the size that is stored with it, if any.
     fn with(&self, item: usize, decode: impl FnOnce(Instance<'_>, Option<Size>) -> Result<()>) -> Result<()> {
         let values = self.lists.values();
         if values.is_null(item) {
@@ -368,7 +372,7 @@ fn null_in(name: &str) -> Error {
     Error::new(ErrorKind::BadRow, format!("null in {name} of a mask"))
 }
 
-/// The bytes of an item of binary or text.
+/// The bytes of item `item` in an array of binary values or texts.
 fn bytes_of(values: &dyn Array, item: usize) -> Result<&[u8]> {
     if values.is_null(item) {
         return Err(Error::new(ErrorKind::BadRow, "null in place of a mask"));
@@ -380,7 +384,7 @@ fn bytes_of(values: &dyn Array, item: usize) -> Result<&[u8]> {
     }
 }
 
-/// The whole numbers of a list.
+/// The numbers of list `item` in an array of lists of integers; `name` is the field in error messages.
 fn whole_numbers(lists: &ArrayRef, item: usize, name: &str) -> Result<Vec<i64>> {
     if lists.is_null(item) {
         return Err(null_in(name));

@@ -1,4 +1,4 @@
-//! Columns that belong to an image, and follow its crop, size and flips: boxes, points, masks.
+//! Columns that follow the crop, size and flips of an image: boxes, points and masks.
 //!
 //! ```text
 //! header of the image ─┐
@@ -8,8 +8,8 @@
 //!                                 └─► numbers, for all else
 //! ```
 //!
-//! Columns that follow draw nothing at random: the image's own option draws once for the image and for
-//! everything that follows it.
+//! These columns draw no random numbers themselves: the crop and flips are drawn once, by the options of the
+//! image, and apply to the image and to everything that follows it.
 
 mod along;
 mod around;
@@ -63,18 +63,18 @@ use crate::batch::Fill;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Follow {
-    /// Boxes.
+    /// Bounding boxes.
     Boxes(Boxes),
-    /// Points.
+    /// Keypoints.
     Keypoints(Keypoints),
-    /// A mask with the class of each pixel.
+    /// A segmentation mask: the class of each pixel.
     Mask(Mask),
-    /// A mask for each object.
+    /// Instance masks: a mask for each object.
     Masks(Masks),
 }
 
 impl Follow {
-    /// The name of the image's column.
+    /// The name of the column with the image that is followed.
     pub fn image(&self) -> &str {
         match self {
             Follow::Boxes(boxes) => &boxes.of,
@@ -93,7 +93,7 @@ impl Follow {
     }
 }
 
-/// The loader makes the column, because it depends on the image that it follows.
+/// The loader creates the column, because the column depends on the image that it follows.
 impl ColumnOption for Follow {
     fn keyword(_: &'static str) -> &'static str {
         "decode"
@@ -104,7 +104,7 @@ impl ColumnOption for Follow {
     }
 
     fn takes_fill(&self, _: &Field, fill: &Fill) -> bool {
-        // The type of the number is checked when the codec is made.
+        // The number is checked against the pixel type later, when the codec is created.
         matches!(self, Follow::Mask(_)) && fill.number().is_some()
     }
 }
@@ -136,15 +136,15 @@ impl From<Mask> for Follow {
 /// The image that a column follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
-    /// The index of the image's column.
+    /// The index of the column with the image.
     pub(crate) column: usize,
     pub(crate) name: String,
     pub(crate) image: Image,
-    /// The image that this image follows itself, if it does.
+    /// The other image that this image follows, if it follows one.
     pub(crate) of: Option<Box<Followed>>,
-    /// The view of the stored images to which this image belongs, if there are views.
+    /// The view (one of several crops of the stored image) that this image belongs to, if there are views.
     pub(crate) view: Option<ViewTag>,
-    /// The boxes around which this image is cropped, if it is.
+    /// The boxes around which this image is cropped, if it is cropped around boxes.
     pub(crate) around: Option<Around>,
 }
 
@@ -154,8 +154,8 @@ impl Followed {
         row.is_null(self.column)
     }
 
-    /// The key for the draws of a row's image, or of image `number` of a view, made from the key of the
-    /// stored column.
+    /// The key that seeds the random draws for a row's image, or for image `number` of a view. It is derived
+    /// from `key`, the key of the stored column.
     pub(crate) fn key(&self, key: RowKey, number: u32) -> RowKey {
         match (&self.of, self.view) {
             (Some(of), _) => of.key(key, number),
@@ -164,17 +164,18 @@ impl Followed {
         }
     }
 
-    /// The size of the array in which an image is delivered.
+    /// The size of the array in which an image is delivered: its own size for ragged images, otherwise the
+    /// size that all images have.
     fn delivered_size(&self, drawn: &Drawn) -> Size {
         if self.image.is_ragged() { drawn.target() } else { self.image.size() }
     }
 
-    /// The geometry of a row's image; `None` for a null.
+    /// The geometry (size, crop and flips) of a row's image; `None` if the image is null.
     fn drawn(&self, row: RowCells<'_>, key: RowKey) -> Result<Option<Drawn>> {
         self.drawn_in_view(row, key, 0)
     }
 
-    /// The geometry of image `number` of a view, in a row; `None` for a null.
+    /// The geometry of image `number` of a view in a row; `None` if the stored image is null.
     fn drawn_in_view(&self, row: RowCells<'_>, key: RowKey, number: u32) -> Result<Option<Drawn>> {
         let mut copy = Vec::new();
         let at_image = |error: Error| error.at(Place::default().column(self.name.as_str()));
@@ -188,13 +189,13 @@ impl Followed {
             Some(around) => around.drawing(drawing, &corners),
             None => drawing,
         };
-        // The image's own column reports the same failure, and only one of the two errors counts.
+        // The column of the image reports the same error, and an error of a row counts only once.
         let drawn = Drawn::of(&self.image, cell, drawing);
         drawn.map(Some).map_err(at_image)
     }
 
-    /// The geometry of a row's image, for another image that is shown in the same way. If the row's image is
-    /// null, it is the geometry of an image with the other's size.
+    /// The geometry of a row's image, which `image`, with the cell `encoded`, takes over. If the row's image
+    /// is null, the geometry is drawn for an image of the size of `encoded`.
     pub(crate) fn drawn_for(
         &self,
         image: &Image,
@@ -208,8 +209,8 @@ impl Followed {
         }
     }
 
-    /// Calls `each` with every row and the geometry of its image. The geometry is `None` if the image is
-    /// null, or if its own column reports it as bad.
+    /// Calls `each` with every row and the geometry of its image. The geometry is `None` if the image is null
+    /// or bad. Returns the bad rows.
     fn each_row(
         &self,
         rows: &dyn FollowedRows,

@@ -1,4 +1,5 @@
-//! Lists of numbers at any depth, such as points or polygons, and the columns that are made from them.
+//! Reads nested lists of numbers of any depth, such as points or polygons, and builds the columns that are
+//! made from them.
 
 use std::sync::Arc;
 
@@ -11,18 +12,18 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::tuples::{check_coordinates, numbers};
 
-/// The kind of lists of numbers that a type holds.
+/// The depth and width of the nested lists of numbers in a stored type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NestedType {
-    /// The number of lists around a number.
+    /// The number of levels of lists.
     pub(super) depth: usize,
-    /// The number of numbers in each of the innermost lists, if the type says it.
+    /// The length of the innermost lists, if the type fixes it.
     pub(super) width: Option<usize>,
 }
 
 impl NestedType {
     /// # Errors
-    /// The type is not lists of numbers.
+    /// Fails if the type is not nested lists of numbers.
     pub(super) fn of(stored: &DataType) -> Result<Self> {
         let unfit = || {
             Error::invalid(format!("holds {}, not lists of lists of numbers", TypeName(stored))).hint(
@@ -35,7 +36,7 @@ impl NestedType {
                 DataType::List(item) | DataType::LargeList(item) if width.is_none() => {
                     (item.data_type(), None)
                 }
-                // Only the innermost lists may have one length.
+                // Only the innermost lists may have a fixed length.
                 DataType::FixedSizeList(item, width) if depth > 0 => {
                     (item.data_type(), usize::try_from(*width).ok())
                 }
@@ -49,7 +50,7 @@ impl NestedType {
     }
 }
 
-/// All lists of a column at one depth.
+/// All lists of a column at one level of nesting.
 enum ListLevel<'a> {
     Lists(&'a LargeListArray),
     Fixed(&'a FixedSizeListArray),
@@ -76,15 +77,15 @@ impl ListLevel<'_> {
     }
 }
 
-/// A part of a row of lists.
+/// A part of a row of nested lists, in the order in which [`Nested::row`] reports them.
 pub(super) enum RowPart<'a> {
-    /// The numbers of one of the innermost lists, which is number `at` of the list around it.
+    /// The numbers of an innermost list, which has the index `at` in the list around it.
     Numbers { at: usize, numbers: &'a [f64] },
-    /// The end of a list. The list of a row has depth 0.
+    /// The end of a list at this depth. The outermost list of a row has depth 0.
     End { depth: usize },
 }
 
-/// The lists of all rows of a gathered column.
+/// The nested lists of all rows of a gathered column.
 pub(super) struct Nested<'a> {
     levels: Vec<ListLevel<'a>>,
     numbers: Vec<f64>,
@@ -92,7 +93,7 @@ pub(super) struct Nested<'a> {
 }
 
 impl<'a> Nested<'a> {
-    /// Reads a gathered column.
+    /// Reads the nested lists of a gathered column.
     pub(super) fn new(gathered: &'a dyn Array) -> Result<Self> {
         let (mut levels, mut inside) = (Vec::new(), gathered);
         loop {
@@ -114,15 +115,16 @@ impl<'a> Nested<'a> {
         Ok(Nested { levels, numbers: numbers(inside)?, missing: inside.nulls().cloned() })
     }
 
-    /// Whether a row has no list.
+    /// Whether a row is null.
     pub(super) fn is_null(&self, row: usize) -> bool {
         self.levels[0].is_null(row)
     }
 
-    /// Calls `each` with the parts of a row, in order.
+    /// Calls `each` with the parts of a row, from the first to the last.
     ///
     /// # Errors
-    /// Something is null, a number is not finite or is beyond 1e30, or `each` fails.
+    /// Fails if the row or anything in it is null, if a number is not finite or beyond 1e30, or if `each`
+    /// fails.
     pub(super) fn row(
         &self,
         row: usize,
@@ -136,7 +138,8 @@ impl<'a> Nested<'a> {
         self.list((0, row, 0), noun, each)
     }
 
-    /// Works like [`row`](Self::row) for a list of a depth, which is number `at` of the list around it.
+    /// Works like [`row`](Self::row) for number `list` of the lists at `depth`, which has the index `at` in
+    /// the list around it.
     fn list(
         &self,
         (depth, list, at): (usize, usize, usize),
@@ -160,12 +163,12 @@ impl<'a> Nested<'a> {
     }
 }
 
-/// The rows of a column that is being made: lists of the same depth.
+/// Builds a column of nested lists, row by row.
 pub(super) struct NestedRows {
-    /// For each depth, the ends of its lists among the lists or numbers inside them.
+    /// For each depth, the index in the next depth at which each list ends.
     ends: Vec<Vec<i64>>,
     numbers: Vec<f32>,
-    /// The length of the innermost lists, if it is the same for all.
+    /// The length of the innermost lists, if all have the same length.
     width: Option<usize>,
 }
 
@@ -175,7 +178,7 @@ impl NestedRows {
         NestedRows { ends: vec![vec![0]; depth], numbers: Vec::new(), width }
     }
 
-    /// The field of a delivered column of lists with this depth.
+    /// The field of a delivered column of nested lists.
     pub(super) fn field(name: &str, depth: usize, width: Option<usize>) -> FieldRef {
         let mut data_type = DataType::Float32;
         let item = |data_type: DataType| Arc::new(Field::new("item", data_type, false));
@@ -188,7 +191,7 @@ impl NestedRows {
         Arc::new(Field::new(name, data_type, false))
     }
 
-    /// Adds the row that `make` makes, or an empty row if `make` fails.
+    /// Adds a row, which `make` builds. If `make` fails, the row is empty and its error is returned.
     pub(super) fn row(&mut self, make: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let lists: Vec<usize> = self.ends.iter().map(Vec::len).collect();
         let numbers = self.numbers.len();
@@ -207,7 +210,7 @@ impl NestedRows {
         self.numbers.extend(numbers.into_iter().map(|number| number as f32));
     }
 
-    /// Ends a list of a depth.
+    /// Ends the current list at a depth.
     pub(super) fn end(&mut self, depth: usize) {
         let inside = match self.ends.get(depth + 1) {
             Some(lists) => lists.len() - 1,
@@ -218,7 +221,7 @@ impl NestedRows {
         }
     }
 
-    /// Makes the column of all rows.
+    /// Returns the column with all rows that were added.
     pub(super) fn finish(self) -> Result<ArrayRef> {
         let item = |values: &ArrayRef| Arc::new(Field::new("item", values.data_type().clone(), false));
         let mut values: ArrayRef = Arc::new(Float32Array::from(self.numbers));

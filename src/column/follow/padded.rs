@@ -1,4 +1,4 @@
-//! Lists that follow an image and are padded to one length.
+//! Pads columns of lists that follow an image, such as boxes, to one length.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::column::{
     BadValue, FollowImage, FollowedRows, Gather, GatheredRows, Noun, Pad, PadMaskCodec, RowSize, tensor_shape,
 };
 
-/// Pads the lists that another codec delivers.
+/// Pads the lists that the codec `inner` delivers.
 #[derive(Clone, Debug)]
 pub(crate) struct PaddedCodec {
     inner: Arc<dyn FollowImage>,
@@ -24,18 +24,18 @@ pub(crate) struct PaddedCodec {
     items: PaddedItems,
 }
 
-/// The items of the lists.
+/// The items of the lists that are padded.
 #[derive(Clone, Debug)]
 enum PaddedItems {
-    /// Numbers, which are padded like the numbers of a column that follows no image.
+    /// Numbers, which are padded as in a column that does not follow an image.
     Numbers(Arc<PadCodec>),
-    /// Arrays of this shape and type; a padded row has `length` arrays.
+    /// Arrays of this shape and number type, such as boxes. A padded row has `length` arrays.
     Arrays { shape: Vec<usize>, item: DataType, length: usize },
 }
 
 impl PaddedCodec {
     /// # Errors
-    /// The inner codec refuses the stored column, or the items cannot be padded.
+    /// Fails if the inner codec refuses the stored column, or if the items cannot be padded.
     pub(crate) fn new(inner: Arc<dyn FollowImage>, pad: &Pad, stored: &Field) -> Result<Self> {
         pad.check()?;
         let delivered = inner.delivered(stored)?;
@@ -64,7 +64,7 @@ impl PaddedCodec {
         Ok(PaddedCodec { inner, pad: pad.clone(), items })
     }
 
-    /// Refuses lists that are too long.
+    /// Returns an error for each list that is too long and may not be truncated.
     fn too_long(&self, lists: &dyn Array, length: usize) -> Vec<BadValue> {
         let lists = lists.as_list::<i64>();
         let long = (0..lists.len()).map(|row| (row, lists.value_length(row) as usize));
@@ -156,7 +156,7 @@ impl FollowImage for PaddedCodec {
     }
 }
 
-/// Delivers the mask of padded lists: it is true for the items that another codec delivers, and false for
+/// Delivers the mask of padded lists, which is true for items that the codec `inner` delivers, and false for
 /// padding.
 #[derive(Debug)]
 struct PaddedMaskCodec {
@@ -177,7 +177,7 @@ impl FollowImage for PaddedMaskCodec {
         false
     }
 
-    /// The codec of the lists reports bad rows, so the mask does not.
+    /// Bad rows are not reported here, because the column of the padded lists reports them.
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
         let (lists, _) = self.inner.follow(gathered, rows)?;
         let all = Selection::of_one((0..lists.len() as u32).collect());

@@ -1,4 +1,4 @@
-//! Delivers the sizes of images on their canvases, in a column that is not stored.
+//! Delivers the size that each image has on its canvas, in an additional column.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::Followed;
 use crate::column::tensor::tensor_field;
 use crate::column::{DrawNumbers, RowCells};
 
-/// The number of numbers in a row: height and width.
+/// The numbers in a row: a height and a width.
 const NUMBERS: usize = 2;
 
-/// Delivers the sizes of images.
+/// The codec that delivers the sizes of images.
 #[derive(Debug)]
 pub(crate) struct SizeCodec {
     followed: Followed,
@@ -51,7 +51,7 @@ impl DrawNumbers for SizeCodec {
         };
         let Size { height, width } = drawn.target();
         let (slot, _) = slot.as_chunks_mut::<{ size_of::<i32>() }>();
-        // A side has at most 65,535 pixels.
+        // The cast is exact, because a side has at most 65,535 pixels.
         slot.iter_mut().zip([height, width]).for_each(|(to, side)| *to = (side as i32).to_ne_bytes());
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the columns that are made from them.
+//! Reads lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and builds the columns that are made
+//! from them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The number of numbers in each item of a list, as the stored type gives it; `None` if it may differ.
+/// The length of the inner lists, if the stored type fixes it; otherwise `None`.
 ///
 /// # Errors
-/// The type is not a list of lists of numbers.
+/// Fails if the type is not a list of lists of numbers.
 pub(super) fn stored_width(stored: &DataType) -> Result<Option<usize>> {
     let unfit = || {
         Error::invalid(format!("holds {}, not lists of lists of numbers", TypeName(stored))).hint(
@@ -37,7 +38,7 @@ pub(super) fn stored_width(stored: &DataType) -> Result<Option<usize>> {
     }
 }
 
-/// The delivered field of a column of lists of tuples, whose numbers are float32.
+/// The field of a delivered column, whose rows are lists of `width` float32 numbers each.
 pub(super) fn field(name: &str, width: usize) -> FieldRef {
     Arc::new(Field::new(name, DataType::LargeList(item_field(width)), false))
 }
@@ -50,7 +51,7 @@ fn number_field() -> FieldRef {
     Arc::new(Field::new("item", DataType::Float32, false))
 }
 
-/// The items of all rows of a gathered column.
+/// The inner lists (items) of all rows of a gathered column, and their numbers.
 pub(super) struct Tuples<'a> {
     lists: &'a LargeListArray,
     items: TupleItems<'a>,
@@ -59,18 +60,18 @@ pub(super) struct Tuples<'a> {
     width: usize,
 }
 
-/// The largest coordinate that is accepted. It is far beyond any image, and a crop in pixels still fits into
-/// a float32.
+/// The largest coordinate that is accepted. It is far larger than any image, and stays within the range of a
+/// float32 when it is cropped and scaled.
 const MAX_COORDINATE: f64 = 1e30;
 
-/// The lists with the numbers of each item.
+/// The inner lists, which are of variable or of fixed length.
 enum TupleItems<'a> {
     Lists(&'a LargeListArray),
     Fixed(&'a FixedSizeListArray),
 }
 
 impl<'a> Tuples<'a> {
-    /// Reads a gathered column as items of `width` numbers each.
+    /// Reads a gathered column, whose inner lists must have `width` numbers each.
     pub(super) fn new(gathered: &'a dyn Array, width: usize) -> Result<Self> {
         let unfit =
             || Error::new(ErrorKind::Internal, format!("{} is not a list of lists", gathered.data_type()));
@@ -84,16 +85,16 @@ impl<'a> Tuples<'a> {
         Ok(Tuples { lists, items, numbers: numbers(values)?, missing: values.nulls().cloned(), width })
     }
 
-    /// Whether a row has no list.
+    /// Whether a row is null.
     pub(super) fn is_null(&self, row: usize) -> bool {
         self.lists.is_null(row)
     }
 
-    /// The numbers of a row's items, one item after the other.
+    /// Returns the numbers of all items of a row, one item after the other.
     ///
     /// # Errors
-    /// Fails if something is null, if an item has another number of numbers, or if a number is not finite or
-    /// is beyond 1e30.
+    /// Fails if the row, an item or a number is null, if an item does not have `width` numbers, or if a
+    /// number is not finite or beyond 1e30.
     pub(super) fn row(&self, row: usize, noun: &str) -> Result<&[f64]> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
@@ -133,8 +134,8 @@ impl<'a> Tuples<'a> {
     }
 }
 
-/// Refuses a null, and a number that is not finite or is beyond 1e30, among the coordinates in a range;
-/// `item` is the number of the item that has a coordinate.
+/// Returns an error if a coordinate in `range` is null, not finite or beyond 1e30. `item` gives, for an
+/// error, the number of the item that a coordinate belongs to.
 pub(super) fn check_coordinates(
     numbers: &[f64],
     missing: Option<&NullBuffer>,
@@ -159,14 +160,15 @@ pub(super) fn check_coordinates(
     Ok(())
 }
 
-/// The numbers of an array, of any type that can be read. The numbers under nulls are arbitrary.
+/// Converts the numbers of an array of int32, int64, float32 or float64. The results for nulls are arbitrary.
 pub(super) fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
     fn floats<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
         values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
     }
     match values.data_type() {
         DataType::Int32 => Ok(floats::<Int32Type>(values, f64::from)),
-        // A float64 is exact up to 53 bits, and the coordinates of pixels have far fewer.
+        // The cast is exact for integers up to 53 bits, which is far more than the coordinates of pixels
+        // need.
         DataType::Int64 => Ok(floats::<Int64Type>(values, |value| value as f64)),
         DataType::Float32 => Ok(floats::<Float32Type>(values, f64::from)),
         DataType::Float64 => Ok(floats::<Float64Type>(values, |value| value)),
@@ -174,7 +176,7 @@ pub(super) fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
     }
 }
 
-/// The rows of a column that is being made: items of `width` numbers each.
+/// Builds a column of lists of items, row by row. Each item has `width` numbers.
 pub(super) struct TupleRows {
     offsets: Vec<i64>,
     numbers: Vec<f32>,
@@ -186,18 +188,18 @@ impl TupleRows {
         TupleRows { offsets: vec![0], numbers: Vec::new(), width }
     }
 
-    /// Adds an item to the row that is being made.
+    /// Adds an item to the current row.
     pub(super) fn push(&mut self, item: impl IntoIterator<Item = f64>) {
         self.numbers.extend(item.into_iter().map(|number| number as f32));
         debug_assert_eq!(self.numbers.len() % self.width, 0);
     }
 
-    /// Ends the row that is being made.
+    /// Ends the current row.
     pub(super) fn end_row(&mut self) {
         self.offsets.push((self.numbers.len() / self.width) as i64);
     }
 
-    /// Makes the column of all rows.
+    /// Returns the column with all rows that were added.
     pub(super) fn finish(self) -> Result<ArrayRef> {
         let numbers = Arc::new(Float32Array::from(self.numbers));
         let items =

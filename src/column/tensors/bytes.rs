@@ -1,4 +1,4 @@
-//! Decodes tensors in cells of bytes.
+//! Decodes tensors that are stored as bytes: as raw values, or as `.npy` or `.npz` files.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use crate::column::codec::copied_per_task;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 
-/// Copies the values of a cell into its slot.
+/// Decodes a stored cell into its slot, the piece of the batch's buffer that holds the row's tensor.
 #[derive(Debug)]
 pub(super) struct BytesCodec {
     tensor: Tensor,
     slot: usize,
-    /// The value that stands for nulls; `None` if a null is a bad row.
+    /// The value that fills the tensor of a null row; `None` if a null is a bad row.
     null: Option<NullSlot>,
 }
 
 impl BytesCodec {
     pub(super) fn new(tensor: Tensor, stored: &DataType, nulls: NullOptions<'_>) -> Result<Self> {
         let null = NullSlot::new(nulls, &tensor.dtype)?;
-        // The product saturates if it overflows; the field of the column is refused later.
+        // A product that overflows becomes `usize::MAX`. This is harmless, because `tensor_field` later
+        // refuses a tensor of such a size.
         let slot = tensor.shape.iter().fold(tensor.width(), |bytes, side| bytes.saturating_mul(*side));
         match stored {
             DataType::FixedSizeBinary(bytes)
@@ -79,7 +80,8 @@ impl DecodeCells for BytesCodec {
         slot: &mut [u8],
     ) -> Result<()> {
         match self.tensor.format {
-            // Raw bytes are read only once, so no copy is needed.
+            // Raw bytes are read only once, so they need no copy even if another process changes them
+            // meanwhile.
             TensorFormat::Raw => self.raw(cell.stable_if(|_| false), slot),
             TensorFormat::Npy => npy::read(&mut cell.stable(), &self.tensor, slot),
             TensorFormat::Npz => npz::read(cell.stable(), &self.tensor, slot),
@@ -91,7 +93,7 @@ impl DecodeCells for BytesCodec {
         Ok(self.null.is_some())
     }
 
-    /// Decoding a cell is little more than a copy.
+    /// Decoding a cell is little more than a copy, so a task gets as many cells as a task that copies.
     fn cells_per_task(&self) -> usize {
         copied_per_task(self.slot)
     }

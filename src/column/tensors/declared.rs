@@ -1,8 +1,8 @@
 //! Tensors that files declare themselves, with Arrow's extension type for tensors of one shape or with the
 //! array features of Hugging Face.
 //!
-//! Unlike tensors that a user asks for, declared tensors keep their nulls, which may be filled: the
-//! declaration says what a column holds, and not that each row is needed.
+//! A null is a bad row in tensors that a user asks for. In declared tensors it is delivered as a null, unless
+//! `fill_null` gives a value, because the declaration does not say that the user needs every row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,16 +25,17 @@ use crate::column::{Codec, Gather, GatheredRows, NullOptions, PlainCodec};
 
 /// The key in a schema's metadata for the features of a Hugging Face data set.
 const HUGGINGFACE: &str = "huggingface";
-/// The types of features that are tensors.
+/// The names of the Hugging Face feature types whose values are tensors.
 const ARRAYS: [&str; 4] = ["Array2D", "Array3D", "Array4D", "Array5D"];
 
-/// The most values of a row whose axes can be reordered, since the source index of each value is stored.
+/// The most values that a row may have if its axes are reordered. The limit exists because [`FixedCodec`]
+/// stores an index for each value of a row.
 const MAX_PERMUTED: usize = 1 << 22;
 
-/// The shapes that the files of a data set declare.
+/// The tensor shapes that the metadata of a data set's files declares for columns.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    /// The shapes by the names of the columns.
+    /// The declared shape of each column, by the column's name.
     features: HashMap<String, Vec<usize>>,
 }
 
@@ -54,7 +55,8 @@ impl Declared {
         Declared { features: arrays.collect() }
     }
 
-    /// The shapes of some columns under other names. Each pair has the new name and the name in the schema.
+    /// Keeps only the shapes of the columns in `names`, under their new names. Each pair has the new name and
+    /// the name in the schema.
     pub(crate) fn delivered_as<'a>(mut self, names: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let features =
             names.filter_map(|(new, stored)| Some((new.to_owned(), self.features.get(stored)?.clone())));
@@ -105,20 +107,20 @@ fn sides(value: &Value) -> Option<Vec<usize>> {
     sides.filter(|sides| !sides.is_empty() && !sides.contains(&0))
 }
 
-/// The parameters of a column of Arrow's tensors: the stored shape, and the order in which the axes are
-/// delivered, if it is another one.
+/// The parameters of Arrow's extension type for tensors: the stored shape, and the order in which the axes
+/// are delivered if it differs from the stored order.
 struct Extension {
     shape: Vec<usize>,
     permutation: Option<Vec<usize>>,
 }
 
-/// The shape of a row in a delivered column of Arrow's tensors; `None` for a column of another type.
+/// The shape of a row in a delivered column of Arrow's tensor type; `None` for a column of another type.
 pub(crate) fn tensor_shape(field: &Field) -> Option<Vec<usize>> {
     Some(extension(field)??.shape)
 }
 
-/// The parameters of a column of Arrow's tensors: `None` for a column of another type, and `Some(None)` if
-/// they are invalid.
+/// Parses the parameters of a column of Arrow's tensor type. Returns `None` for a column of another type, and
+/// `Some(None)` if the parameters are invalid.
 fn extension(field: &Field) -> Option<Option<Extension>> {
     let metadata = field.metadata();
     (metadata.get(EXTENSION_NAME)? == TENSOR).then(|| {
@@ -231,7 +233,8 @@ impl Gather for NestedCodec {
         }
         let field = tensor_field(stored.name(), &self.shape, self.values.clone())?;
         let DataType::FixedSizeList(item, length) = field.data_type() else { return Ok(Arc::new(field)) };
-        // A number may be null, and so may a list at any level, which makes its whole row null.
+        // Single numbers may be null. A nested list may be null too, and then its whole row is delivered as
+        // null.
         let item = Arc::new(item.as_ref().clone().with_nullable(true));
         let list = DataType::FixedSizeList(item, *length);
         Ok(Arc::new(field.with_data_type(list).with_nullable(self.fill.is_none())))

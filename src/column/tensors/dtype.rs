@@ -1,9 +1,9 @@
-//! The types of a tensor's values, and their names.
+//! The types that a tensor's values can have, and their names in numpy.
 
 use forebay_arrow::datatypes::DataType;
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// The types of values, by the names that numpy gives them.
+/// The types that a tensor's values can have, each with its name in numpy.
 pub(super) const TYPES: [(&str, DataType); 12] = [
     ("bool", DataType::Boolean),
     ("int8", DataType::Int8),
@@ -40,12 +40,11 @@ pub(in crate::column) fn name_of(dtype: &DataType) -> Option<&'static str> {
     TYPES.iter().find(|(_, found)| found == dtype).map(|(name, _)| *name)
 }
 
-/// The type with this name.
 fn type_of(name: &str) -> Option<DataType> {
     TYPES.into_iter().find(|(found, _)| *found == name).map(|(_, dtype)| dtype)
 }
 
-/// Writes the name of a type.
+/// Serializes a type as its numpy name.
 pub(super) fn write_name<S: Serializer>(dtype: &DataType, serializer: S) -> Result<S::Ok, S::Error> {
     match name_of(dtype) {
         Some(name) => serializer.serialize_str(name),
@@ -53,7 +52,7 @@ pub(super) fn write_name<S: Serializer>(dtype: &DataType, serializer: S) -> Resu
     }
 }
 
-/// Reads the name of a type.
+/// Deserializes a type from its numpy name.
 pub(in crate::column) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::Error> {
     let given = String::deserialize(deserializer)?;
     type_of(&given).ok_or_else(|| {

@@ -1,4 +1,5 @@
-//! Tensors in lists of numbers: one list for each row, or lists nested as deep as the shape has sides.
+//! Delivers tensors that are stored as lists of numbers: one flat list for each row, or nested lists with one
+//! level for each dimension of the shape.
 //!
 //! Gathered lists are already one block of values, so only their lengths are checked.
 
@@ -28,7 +29,8 @@ pub(super) struct ListsCodec {
     lengths: Vec<usize>,
     /// The value that replaces nulls; `None` if a null is a bad row.
     fill: Option<Fill>,
-    /// Whether the user gave the fill, which then also replaces nulls among the values of a row.
+    /// Whether `fill` was set with `fill_null`, and so also replaces nulls inside a row. Otherwise only rows
+    /// that are null as a whole are filled.
     is_given: bool,
 }
 
@@ -80,8 +82,8 @@ impl ListsCodec {
         Ok(ListsCodec { tensor, lengths, fill, is_given })
     }
 
-    /// The values of the lists in `rows` of a column. Fails with `BadRow` if one of these lists is not such a
-    /// tensor.
+    /// Returns the values of the lists in `rows` of a column. Fails with `BadRow` if the lists do not have
+    /// the tensor's shape, or contain a null that is not filled.
     fn values(&self, column: &dyn Array, rows: Range<usize>) -> Result<(ArrayRef, Range<usize>)> {
         let described = self.tensor.described();
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
@@ -106,16 +108,16 @@ impl ListsCodec {
     }
 }
 
-/// The reason why lists are not one block of values.
+/// The reason why lists cannot be read as tensors of one shape.
 pub(super) enum Unfit {
     /// A list is null.
     Null,
-    /// A list has another length than is wanted.
+    /// A list has `held` values instead of `wanted`.
     Length { held: usize, wanted: usize },
 }
 
-/// The array with the values of the lists in `rows` of a column, and the range of these values in it. All
-/// lists of a level must have the length that `lengths` gives for the level.
+/// Returns the array that holds the innermost values of the lists in `rows`, and the range of these values in
+/// the array. Lists at each level of nesting must have the length that `lengths` gives for that level.
 pub(super) fn block(
     column: &dyn Array,
     rows: Range<usize>,
@@ -198,7 +200,7 @@ impl Gather for ListsCodec {
 
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = gather(sources, selection, None)?;
-        // The product was already checked when the field was made.
+        // The product cannot overflow: `tensor_field` checked it when the column's field was made.
         let length: usize = self.lengths.iter().product();
         let (values, nulls, bad) = match self.values(&gathered, 0..gathered.len()) {
             Ok((values, range)) => (values.slice(range.start, range.len()), None, Vec::new()),
@@ -284,7 +286,7 @@ mod tests {
         assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 3, 4]);
         assert!(bad.iter().zip(said).all(|((_, error), said)| error.contains(said)), "{bad:?}");
 
-        // The rows have the same number of values, but two of them have other sides.
+        // All rows have six values, but in two of them the inner lists do not have the shape [2, 3].
         let turned = list(list(numbers, &[3, 3, 2, 2, 2, 3, 3, 4, 2], None), &[2, 3, 2, 2], None);
         let (values, bad) = delivered(&tensor, &turned);
         assert_eq!((&values[..6], &values[12..18]), (&all[..6], &all[12..18]));

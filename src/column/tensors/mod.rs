@@ -25,8 +25,8 @@ impl Tensor {
     /// The codec for a column of these tensors, whose stored field is `stored`.
     ///
     /// # Errors
-    /// Fails if the column does not hold such tensors, if the tensors can never work, or if a fill is not one
-    /// of their values.
+    /// Fails if the column cannot hold these tensors, if the type or shape is not allowed for tensors, or if
+    /// the fill does not have the type of the values.
     pub(crate) fn codec(&self, stored: &Field, nulls: NullOptions<'_>) -> Result<Codec> {
         self.validate()?;
         if holds_bytes(stored.data_type()) {

@@ -10,7 +10,7 @@ use super::spec::Tensor;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The most bytes of a header's text that are read. The header of an array of numbers has about a hundred.
+/// The most bytes that are read of a header's text. The header of an array of numbers has about a hundred.
 const MAX_TEXT: usize = 64 << 10;
 
 /// The most bytes of an array's values, if its shape is not known in advance.
@@ -43,7 +43,8 @@ pub(in crate::column) fn read_all(file: &mut impl Read, header: &Header) -> Resu
         bad(format!("a numpy file of {}, which is more than {MAX_BYTES} bytes", header.described()))
     })?;
     let mut values = Vec::new();
-    // Only as many bytes as exist are allocated, whatever the header says.
+    // The buffer grows as bytes are read, so a damaged header that declares too many values allocates no
+    // memory for them.
     file.take(wanted as u64).read_to_end(&mut values).map_err(|error| bad(error.to_string()))?;
     header.check_end(file, values.len(), wanted)?;
     if header.is_transposed() {
@@ -65,7 +66,7 @@ fn bad(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadRow, cause.into())
 }
 
-/// Reads until `out` is full or the file ends, and returns the number of bytes.
+/// Reads until `out` is full or the file ends, and returns the number of bytes that were read.
 fn fill(file: &mut impl Read, mut out: &mut [u8]) -> Result<usize> {
     let mut read = 0;
     while !out.is_empty() {
@@ -82,7 +83,7 @@ fn fill(file: &mut impl Read, mut out: &mut [u8]) -> Result<usize> {
     Ok(read)
 }
 
-/// The description of an array in the header of its file.
+/// The type, byte order and shape of an array, from the header of its `.npy` file.
 #[derive(Debug, PartialEq)]
 pub(in crate::column) struct Header {
     pub(in crate::column) values: Values,
@@ -117,7 +118,8 @@ impl Header {
         self.shape.iter().try_fold(self.values.width(), |bytes, side| bytes.checked_mul(*side))
     }
 
-    /// Whether the values must be reordered; the order of a vector, or of sides of length 1, does not matter.
+    /// Whether the values are in column-major order and must be reordered. An array with at most one side
+    /// longer than 1 is the same in both orders.
     fn is_transposed(&self) -> bool {
         self.fortran_order && self.shape.iter().filter(|side| **side > 1).count() > 1
     }
@@ -229,11 +231,11 @@ fn number(kind: &str) -> Option<DataType> {
     })
 }
 
-/// The part of a Python literal that was not read yet.
+/// Parses a Python literal; holds the text that is still to be parsed.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
-    /// Reads the dict of a header, whose keys may come in any order.
+    /// Parses the dict in the header of a `.npy` file. The keys may come in any order.
     fn header(mut self) -> Option<Header> {
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         self.take('{')?;

@@ -22,10 +22,11 @@ const ENTRY: &[u8] = b"PK\x01\x02";
 /// The number of bytes of an entry without the file's name.
 const ENTRY_BYTES: usize = 46;
 
-/// The number of bytes before the content of a file, without its name.
+/// The number of bytes of the header before each file's content, without the file's name.
 const LOCAL_BYTES: usize = 30;
 
-/// The size that an entry gives if the real one takes more than 32 bits.
+/// A size or offset with this value is not the real one, which is stored elsewhere because it takes more than
+/// 32 bits. Such archives are refused.
 const ELSEWHERE: u32 = u32::MAX;
 
 /// Reads the only array of a `.npz` file into a slot.
@@ -43,8 +44,8 @@ pub(in crate::column) fn unpacked<T>(
     if !is_deflated && crc32fast::hash(content) != checksum {
         return Err(damaged());
     }
-    // Each cell has a decompressor of its own. One that is kept for each thread would take thread-local
-    // memory, of which all libraries of a process share a few bytes.
+    // A new decompressor is made for each cell. Keeping one per thread would need thread-local storage, which
+    // is scarce because all libraries of a process share it.
     let mut file = match is_deflated {
         false => Unpacked::Stored(content),
         true => Unpacked::Deflated(Inflated {
@@ -65,7 +66,7 @@ fn bad(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadRow, cause.into())
 }
 
-/// A file as it is packed in an archive.
+/// A file in an archive, before it is unpacked.
 struct ArchivedFile<'a> {
     content: &'a [u8],
     is_deflated: bool,
@@ -75,7 +76,8 @@ struct ArchivedFile<'a> {
     bytes: usize,
 }
 
-/// The number of bytes of the only file of an archive, according to the archive; no more are read.
+/// The unpacked size of the only file in an archive, as the archive's directory gives it. No more than this
+/// is unpacked, even if the file is longer.
 pub(in crate::column) fn unpacked_bytes(archive: &[u8]) -> Result<usize> {
     packed(archive).map(|packed| packed.bytes)
 }

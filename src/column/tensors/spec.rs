@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::dtype::{TYPES, described, name_of, read_name, value_bytes, write_name};
 
-/// The most sides of a tensor: numpy has arrays of up to 32, and the rows of a batch take one.
+/// The most dimensions of a tensor. A numpy array has at most 32, and one of them counts the rows of a batch.
 pub(super) const MAX_SIDES: usize = 31;
 
-/// The tensors of a column: the type and shape of each, and the format in which a cell of bytes holds one.
+/// Describes the tensors of a column: their type, their shape and, if they are stored as bytes, the format of
+/// the bytes.
 ///
 /// Pass it to a loader with [`LoaderBuilder::decode_tensor`](crate::LoaderBuilder::decode_tensor). The column
-/// is delivered as images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of
-/// shape `[rows, shape...]`.
+/// is delivered as a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`. As an array it
+/// has the shape `[rows, shape...]`.
 ///
-/// A column of binary values, or of `struct<bytes, path>`, has the values one after the other in row-major
-/// order, or is in another [`format`](Self::format). A column of lists has them as one list for each row, or
-/// as lists nested as deep as the shape has sides. Values are not cast: their type must be that of the column
-/// or of the file.
+/// A tensor may be stored as bytes, in a column of binary values or of `struct<bytes, path>`. The bytes are
+/// the values in row-major order, unless a [`format`](Self::format) is set. A tensor may also be stored as
+/// one flat list, or as nested lists with one level for each dimension of the shape. Values are not cast: the
+/// stored numbers must have the type that is given here.
 ///
-/// A cell of another length, shape or type is a bad row, and so is a null, in the place of a tensor or within
-/// a list. [`fill_null`](crate::LoaderBuilder::fill_null) fills the tensor of a row that is null, and the
-/// null numbers in a list; [`null_mask`](crate::LoaderBuilder::null_mask) says which rows are present.
+/// A row is bad if its cell has another length, shape or type, if the cell is null, or if its lists contain a
+/// null. [`fill_null`](crate::LoaderBuilder::fill_null) fills the tensor of a row that is null, and the null
+/// numbers in a list; [`null_mask`](crate::LoaderBuilder::null_mask) says which rows are present.
 ///
 /// ```no_run
 /// use forebay::arrow::datatypes::DataType;
@@ -61,9 +62,9 @@ impl Tensor {
         names
     };
 
-    /// Tensors with values of one type and of one shape: a boolean, an integer or a floating-point number of
-    /// 8 to 64 bits, and one side or more, each of length 1 or more, with up to 2^31 - 1 values. Other
-    /// tensors are refused when the loader is built.
+    /// Describes tensors with this type of values and this shape. The type is boolean, or an integer or
+    /// floating-point type of 8 to 64 bits. The shape has one dimension or more, each of length 1 or more,
+    /// and at most 2^31 - 1 values in total. Building the loader fails for any other type or shape.
     #[must_use]
     pub fn new(dtype: DataType, shape: impl Into<Vec<usize>>) -> Self {
         Tensor {
@@ -100,7 +101,7 @@ impl Tensor {
         &self.dtype
     }
 
-    /// The number of bytes of a value in a slot.
+    /// The number of bytes that a value takes while a batch is made.
     pub(super) fn width(&self) -> usize {
         value_bytes(&self.dtype)
     }
@@ -110,7 +111,7 @@ impl Tensor {
         described(&self.dtype, &self.shape)
     }
 
-    /// Refuses tensors that can never work.
+    /// Fails if the type or shape is not allowed for tensors, or if a byte order is set for files of numpy.
     pub(super) fn validate(&self) -> Result<()> {
         if name_of(&self.dtype).is_none() {
             return Err(Error::invalid(format!("a tensor of {} values", self.dtype))

@@ -1,4 +1,5 @@
-//! Loaders that go on after the epochs of another one, over data sets that have changed since.
+//! Builds loaders that continue after an epoch of another loader, over data sets that have changed since
+//! then.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -9,14 +10,15 @@ use crate::loader::progress::At;
 use crate::shard::{Origin, Position, Run, SkippedSteps, damaged};
 
 impl LoaderBuilder {
-    /// Goes on after the epochs of a position, over data sets that have changed since: the newer version of a
-    /// table, a folder with more files. The first epoch is that of the position, which is the
-    /// [beginning](Loader::beginning) of an epoch. A mix goes on counting its steps and passes, and keeps
-    /// weights that were set; an epoch has as many steps as the data sets have now. Lanes that were left open
-    /// are those of the position. Default: the loader begins with epoch 0.
+    /// Continues from a position at the [beginning](Loader::beginning) of an epoch, over data sets that have
+    /// changed since the position was saved: a newer version of a table, or a folder with more files. The
+    /// loader begins with the epoch of the position. A mix goes on counting its steps and passes, and keeps
+    /// weights that were set, but the length of its epochs follows from the data sets as they are now. If the
+    /// number of lanes (parallel parts of the order) is left open, it is the one in the position. Default:
+    /// the loader begins with epoch 0.
     ///
-    /// Every rank must open the same versions. A position of the new loader has them, and restores in a
-    /// loader over these versions.
+    /// Every rank must open the same versions of the data sets. A position of the new loader records these
+    /// versions, and can be restored by a loader over them.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Loader, Shuffle};
@@ -45,8 +47,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// The number of lanes for `samples` samples if the user leaves it open: one lane for each rank, but no
-    /// empty lanes. All sources of a mix have equally many lanes, even if some are empty.
+    /// The number of lanes (parallel parts of the order) if the user leaves it open: one for each rank, but
+    /// at most one for each sample. The sources of a mix must have equally many lanes, so they may have empty
+    /// ones.
     pub(super) fn default_lanes(&self, samples: u64) -> u32 {
         let world = self.spec.shard.world();
         let most = if self.among > 1 { world } else { u32::try_from(samples.max(1)).unwrap_or(world) };
@@ -54,8 +57,8 @@ impl LoaderBuilder {
         saved.map_or(world.min(most), |saved| saved.order.lanes.max(1))
     }
 
-    /// Checks that the position that the loader goes on after was saved between two epochs, by a loader like
-    /// this one. `run` is the run of this loader if it is a mix.
+    /// Checks that the position from which the loader continues is at the beginning of an epoch, and was
+    /// saved by a loader with the same sources. `run` is given if this loader is a mix.
     pub(super) fn check_after(&self, run: Option<&Run>) -> Result<()> {
         let Some(position) = &self.after else { return Ok(()) };
         position.check(self.mixed.len().max(1), run.map(asked).as_ref())?;
@@ -69,7 +72,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The run of a mix, which goes on after a position if there is one.
+    /// Continues the run of a mix from the position that [`after`](Self::after) sets, if there is one.
     pub(super) fn run_after(&self, run: Run) -> Result<Run> {
         self.check_after(Some(&run))?;
         let Some(position) = &self.after else { return Ok(run) };
@@ -88,7 +91,8 @@ impl LoaderBuilder {
         Ok(Run { rule, origin, skipped: skipped.into(), set_from: saved.set_from })
     }
 
-    /// Lets a loader begin with the epoch of the position that it goes on after, if there is one.
+    /// Makes the loader begin with the epoch of the position that [`after`](Self::after) sets, if there is
+    /// one.
     pub(super) fn begins_after(&self, loader: Loader) -> Loader {
         if let Some(position) = &self.after {
             loader.sources.progress.set(At::begin(position.epoch));

@@ -1,5 +1,5 @@
-//! Columns whose values are cast: their names, the fields that other options see, and the codecs that include
-//! the cast.
+//! The option `cast`: the columns whose values are cast to another type, the fields that other options then
+//! see, and the codecs that cast.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::LoaderBuilder;
 use super::places::of_column;
 use crate::column::{CastCodec, Codec, Column, cast_field};
 
-/// The columns that are cast, and their types.
+/// The types to cast to, by the names of the columns.
 pub(super) type Casts<'a> = HashMap<&'a str, &'a DataType>;
 
 impl LoaderBuilder {
-    /// The columns whose values are cast. `stored` has all columns that are read.
+    /// The columns whose values are cast, and their new types. `stored` has all columns that are read.
     pub(super) fn cast_columns<'a>(&'a self, stored: &'a Schema) -> Result<Casts<'a>> {
         let cast = self.spec.with_option(|column| column.cast.as_ref()).map(|(name, to)| {
             let field = self.read_column(stored, name, "cast")?;
@@ -24,7 +24,7 @@ impl LoaderBuilder {
         cast.collect()
     }
 
-    /// The column's codec preceded by the cast of its values.
+    /// Puts the cast of a column before its codec, if the column is cast.
     pub(super) fn after_cast(&self, column: Column, stored: &Field, casts: &Casts<'_>) -> Result<Column> {
         let Some(to) = casts.get(stored.name().as_str()) else { return Ok(column) };
         let Column { codec, field } = column;
@@ -33,7 +33,7 @@ impl LoaderBuilder {
     }
 }
 
-/// The columns as they are after the casts.
+/// The schema after the casts.
 pub(super) fn cast_schema(stored: &Schema, casts: &Casts<'_>) -> Result<Schema> {
     let fields = stored.fields().iter().map(|field| match casts.get(field.name().as_str()) {
         Some(to) => cast_field(field, to).map(Arc::new).map_err(|error| error.at(of_column(field.name()))),

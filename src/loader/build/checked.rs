@@ -1,4 +1,4 @@
-//! The first step of building a loader: valid options, and the columns that they deliver.
+//! The first step of building a loader: checks the options, and finds the columns that they deliver.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::reader::Filter;
 use crate::reader::reads::Reads;
 use crate::shard::Mixing;
 
-/// The number of bytes of the catalogue of files and footers that count as memory of the process beyond its
-/// budget: enough for some thousand files. The rest of a larger catalogue counts against the budget. The
-/// sources of a mix share this part.
+/// The bytes of the catalogue (the metadata of files and row groups) that do not count against the memory
+/// budget: enough for some thousand files. The rest of a larger catalogue counts. The sources of a mix share
+/// these bytes.
 const CATALOG_BYTES_FREE: u64 = 4 << 20;
 
-/// Options that were checked, before rows are selected.
+/// The checked options of a loader, before the rows to read are selected.
 pub(super) struct Checked {
     /// The options with the defaults filled in, except for those of the shuffle.
     pub(super) spec: LoaderSpec,
@@ -35,21 +35,22 @@ pub(super) struct Checked {
     pub(super) denied: Denied,
     pub(super) withheld: Withheld,
     pub(super) columns: Delivered,
-    /// The way to read the columns, with row groups read as a whole.
+    /// The settings for reading the columns, with row groups that are read as a whole.
     pub(super) reads: Reads,
     pub(super) reading: Reading,
     /// The number of rows in the window if the user does not set it.
     pub(super) default_window: u64,
     pub(super) batches: Batches,
-    /// The memory, divided for these batches.
+    /// The division of the memory, for batches as in `batches`.
     pub(super) sizing: Sizing,
-    /// The bytes of data, such as the catalogue, that is kept for the data set, whichever rows are selected.
+    /// The bytes that are kept for the data set, no matter which rows are selected: the part of the catalogue
+    /// that counts against the budget, the filter and the denied rows.
     pub(super) beside: u64,
 }
 
 impl LoaderBuilder {
-    /// Checks the options, and fills in those that the user left open in `spec`, in which names may be
-    /// patterns.
+    /// Checks the options of this builder, in which names replace patterns. `spec` has the same options with
+    /// the patterns that the user gave; the defaults are filled in there.
     pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
         self.check_numbers()?;
         check_handles()?;
@@ -122,7 +123,8 @@ impl LoaderBuilder {
     }
 }
 
-/// Adds to the error for batches that take too much memory that the data set does not even fill one, if so.
+/// Adds a hint to the error for batches that take too much memory, if a batch would have more rows than the
+/// data set.
 fn of_all_rows(error: Error, catalog: &Catalog, spec: &LoaderSpec) -> Error {
     match catalog.rows() < spec.batch_size {
         true => error.hint_also(&format!(

@@ -1,4 +1,4 @@
-//! Checks of numbers that cannot work for any data set.
+//! Checks of numbers in the options that are wrong whatever the data set.
 
 use forebay_base::{Error, Result};
 

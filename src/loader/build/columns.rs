@@ -1,4 +1,4 @@
-//! The codec of each column that is read.
+//! Chooses the codec of each column that is read.
 
 use std::collections::HashMap;
 use std::iter::{repeat, repeat_n};
@@ -20,28 +20,28 @@ use crate::batch::{is_variable, longest};
 use crate::column::{ClipCodec, Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
 use crate::loader::collate::SampleForm;
 
-/// The name of the column of row numbers.
+/// The name of the added column with the number of each row.
 pub(in crate::loader) const ROW_ID: &str = "row_id";
-/// The name of the column that says which rows count.
+/// The name of the added column that is false for rows that are delivered again as padding.
 pub(in crate::loader) const ROW_MASK: &str = "row_mask";
 
-/// The columns that are delivered for those that are read.
+/// The columns that are delivered, made from those that are read.
 pub(super) struct Delivered {
     pub(super) codecs: Vec<Codec>,
-    /// The number of columns that are decoded.
+    /// The number of columns whose values are written into slots of a buffer, such as decoded images.
     pub(super) decoded: usize,
-    /// The fields of all codecs, and of the columns that are added to them.
+    /// The fields of the columns of all codecs, and of `row_id` and `row_mask`.
     pub(super) all: SchemaRef,
-    /// The schema of batches, which does not have the columns in stacks.
+    /// The schema of batches, which lacks the columns that a stack delivers.
     pub(super) schema: SchemaRef,
     pub(super) form: SampleForm,
     pub(super) lengths: RowBytes,
-    /// The bytes of a sample in a batch, with an estimate for columns whose values differ in length.
+    /// The bytes of a sample in a batch. They are an estimate if values of a column differ in length.
     pub(super) sample_bytes: u64,
 }
 
 impl Delivered {
-    /// Whether a batch may be a slice of larger arrays, because the values of all columns have a fixed width.
+    /// Whether a batch may be a slice of larger arrays, which needs values of a fixed width in all columns.
     pub(super) fn are_flat(&self) -> bool {
         let is_flat = self.lengths.all(self.all.fields(), is_flat);
         is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
@@ -49,7 +49,7 @@ impl Delivered {
 }
 
 impl LoaderBuilder {
-    /// The columns that are delivered for those that are read.
+    /// Finds the columns to deliver for those that are read.
     pub(super) fn delivered(&self, projection: &Projection) -> Result<Delivered> {
         let (codecs, all) = self.codecs(projection)?;
         let (all, form) = self.form(projection, &codecs, all)?;
@@ -63,8 +63,8 @@ impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses combinations of options that cannot work.
     fn codecs(&self, projection: &Projection) -> Result<(Vec<Codec>, SchemaRef)> {
         let stored = projection.schema();
-        // Casts see the columns as stored; all other options see vectors and arrays in cells as lists, and
-        // the columns that casts make.
+        // Vectors, and arrays in cells, become lists first. Casts see these lists, and all other options see
+        // the columns after the casts.
         let listed = &self.with_lists(stored)?;
         let cast = self.cast_columns(listed)?;
         let read = &cast_schema(listed, &cast)?;
@@ -102,7 +102,7 @@ impl LoaderBuilder {
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
 
-    /// The columns for which an option says how to deliver them.
+    /// Makes the columns for which an option says how to deliver them.
     pub(super) fn asked_for<'a>(
         &'a self,
         read: &'a Schema,
@@ -155,8 +155,8 @@ impl LoaderBuilder {
         Ok(columns)
     }
 
-    /// The columns whose nulls are masked or filled, and that are not among those `asked` for by another
-    /// option.
+    /// Makes the columns whose nulls are masked or filled, except those in `asked`, which another option
+    /// delivers.
     fn filled<'a>(
         &'a self,
         read: &'a Schema,
@@ -199,7 +199,7 @@ impl LoaderBuilder {
         error.at(of_column(name))
     }
 
-    /// The columns that say which values of padded lists are not padding.
+    /// Makes the masks of padded lists, which mark the values that are not padding.
     fn pad_masks(&self, read: &Schema, stored: &Schema, made: &[Column]) -> Result<Vec<Column>> {
         let padded = self.spec.with_option(|column| column.pad.as_ref());
         let masked = padded.filter(|(_, pad)| pad.has_mask());
@@ -225,8 +225,8 @@ impl LoaderBuilder {
         columns.collect()
     }
 
-    /// The bytes of a row in a batch, as far as they are known before its cells are read. Packed columns
-    /// have none: their bytes do not depend on the rows.
+    /// The bytes that a row takes in a batch, as far as they are known before its cells are read. Packed
+    /// columns are left out, since the bytes of a pack do not depend on its rows.
     fn lengths(&self, codecs: &[Codec], projection: &Projection, form: &SampleForm) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
         let of_id = if self.spec.row_id { size_of::<i64>() as u64 } else { 0 };
@@ -253,14 +253,14 @@ impl LoaderBuilder {
                 continue;
             }
             match codec.slot() {
-                // A value that is made of the rows of a window has a share in each of them.
+                // A value that is made from a whole window counts in equal shares for the rows of the window.
                 Some(bytes) if codec.takes_window() => {
                     bytes_of_row.others += (bytes as u64).div_ceil(self.spec.samples.rows_of_each());
                 }
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
-                    // A cell that says its own size is weighed exactly each time, so its stored size is used
-                    // here.
+                    // If each cell gives its delivered size, the size is computed for each batch later, so
+                    // the stored size serves as the estimate here.
                     let times = if size.is_by_cell { 1 } else { size.growth };
                     bytes_of_row.others += size.added;
                     bytes_of_row.columns.extend(repeat_n(column, times));
@@ -272,7 +272,7 @@ impl LoaderBuilder {
                 None => alike.push(column),
             }
         }
-        // Columns that are not stored come after the others.
+        // The columns that are not stored come last in `codecs`.
         let others = codecs[projection.schema().fields().len()..].iter();
         bytes_of_row.others += others.filter_map(Codec::row_bytes).sum::<usize>() as u64;
         if !alike.is_empty() {
@@ -304,41 +304,40 @@ impl LoaderBuilder {
     }
 }
 
-/// The bytes of a row in a batch, as far as they are known before its cells are read.
+/// The bytes that a row takes in a batch, as far as they are known before its cells are read.
 #[derive(Debug, Default)]
 pub(super) struct RowBytes {
-    /// Whether each column that is read has a single value in each file.
+    /// For each column that is read, whether it has only one value in each file.
     pub(super) keys: Vec<bool>,
-    /// The columns whose values differ in length.
+    /// The indices of the columns whose values differ in length.
     pub(super) columns: Vec<usize>,
-    /// The columns among `columns` whose values all take as much as the longest one in their batch.
+    /// The columns among `columns` in which each row takes as many bytes as the longest row of its batch.
     pub(super) to_longest: Vec<usize>,
-    /// The columns among `columns` whose values are expanded after they are gathered.
+    /// The columns among `columns` that deliver more values than are stored, as sparse vectors do.
     pub(super) expanded: Vec<usize>,
-    /// The columns among `columns` in which each cell says the size of its row.
+    /// The columns among `columns` in which the content of a cell determines the bytes of its row.
     pub(super) by_cell: Vec<(usize, Codec)>,
     /// The bytes of a row in all other columns.
     pub(super) others: u64,
-    /// The average bytes of a row in `columns`, as far as known.
+    /// The average bytes of a row in `columns`, as the footers of the files give them.
     of_values: u64,
-    /// Whether the average is known. It is not if values are repeated or expanded, which footers do not
-    /// count.
+    /// Whether `of_values` is exact. Footers do not count repeated values, or values that only delivery adds.
     pub(super) are_known: bool,
 }
 
 impl RowBytes {
-    /// Whether each column that is delivered has a single value in each file.
+    /// For each delivered column, whether it has only one value in each file.
     pub(super) fn keys(&self) -> impl Iterator<Item = bool> {
         self.keys.iter().copied().chain(repeat(false))
     }
 
-    /// Whether `takes` holds for the types of all columns that differ within a file.
+    /// Whether `takes` is true for the type of every column that does not have only one value in each file.
     pub(super) fn all(&self, fields: &Fields, takes: fn(&DataType) -> bool) -> bool {
         fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
     }
 }
 
-/// The average bytes that a row takes in memory.
+/// The average bytes that a row takes in memory, in the columns of `projection`.
 fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, projection)).sum();
     (held / catalog.rows().max(1)).max(1)
@@ -352,8 +351,8 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Whether a slice of a column is as good as a column of its own, because its values are at multiples of a
-/// width.
+/// Whether the values of a column have a fixed width in whole bytes, so that a slice of the column can be
+/// delivered as it is.
 fn is_flat(data_type: &DataType) -> bool {
     match data_type {
         DataType::FixedSizeList(item, _) => is_flat(item.data_type()),
@@ -364,8 +363,7 @@ fn is_flat(data_type: &DataType) -> bool {
     }
 }
 
-/// The field of a column that is not stored and comes after the others. The option that adds it has the same
-/// name.
+/// Makes the field of a column that an option of the same name adds after the others.
 fn added_field(name: &str, data_type: DataType, others: &[FieldRef]) -> Result<FieldRef> {
     if others.iter().any(|field| field.name() == name) {
         return Err(Error::invalid(format!("{name} adds a column of this name, but there is one already"))

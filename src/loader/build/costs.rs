@@ -1,4 +1,5 @@
-//! The cost of each sample, which the ranks share evenly in each step.
+//! The option `balance`: finds the cost of each sample, so that all ranks have about equal costs in each
+//! step.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::samples::{SampleIndex, Samples};
 use crate::shard::{CostRanks, Mixing};
 
 impl LoaderBuilder {
-    /// Refuses `balance` if the samples cannot be ordered by these costs.
+    /// Refuses `balance` if it does not work with the shuffle and the samples.
     pub(super) fn check_balance(&self) -> Result<()> {
         let spec = &self.spec;
         if spec.balance.is_empty() {
@@ -39,7 +40,7 @@ impl LoaderBuilder {
         Err(Error::invalid(format!("`balance` was given, but samples are {samples}")).hint("leave it out"))
     }
 
-    /// The ranks of the samples by cost; `None` if they are ordered without regard to it.
+    /// The rank of each sample in the order by cost; `None` if `balance` is not used.
     pub(super) fn cost_ranks(
         &self,
         io: &IoRuntime,

@@ -1,5 +1,5 @@
-//! Columns that are decoded by Petastorm's schema beside the files: their names, the fields that other
-//! options see, and the codecs that convert arrays to lists before the columns' own codecs.
+//! Columns that a schema of Petastorm beside the files says how to decode: their names, the fields that
+//! options see, and the codecs that first convert arrays in cells to lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::batch::Fill;
 use crate::column::{Arrays, ArraysCodec, Codec, Column, ColumnSpec, Decoding, NullOptions};
 use crate::loader::threads::IoRuntime;
 
-/// The hint how to read a data set whose schema cannot be read.
+/// The hint for a data set whose schema beside the files cannot be read.
 const WITHOUT_SCHEMA_HINT: &str = "to read without the schema, give `decode={\"*\": None}`";
 
 impl LoaderBuilder {
     /// Adds the decodings that Petastorm's schema gives for columns that are read and about which the user
-    /// says nothing. The schema is only read if there is such a column.
+    /// says nothing. The schema is read only if there is such a column.
     pub(super) fn decoded_by_schema(mut self, io: &IoRuntime, store: &Store) -> Result<Self> {
         if self.plan_only || !store.has_common_metadata() {
             return Ok(self);
@@ -63,12 +63,13 @@ impl LoaderBuilder {
             || self.goes_along(name)
     }
 
-    /// How the cells of a column become lists before anything else is done with it.
+    /// The arrays in the cells of a column, which become lists before anything else is done with the column.
+    /// `None` for other columns.
     pub(super) fn arrays(&self, name: &str) -> Option<&Arrays> {
         self.decodings.get(name)?.arrays()
     }
 
-    /// The columns as all options see them: vectors and the arrays in cells are lists.
+    /// The schema that all options see, in which vectors and arrays in cells are lists.
     pub(super) fn with_lists(&self, stored: &Schema) -> Result<Schema> {
         let listed = listed_schema(stored);
         let fields = listed.fields().iter().map(|field| match self.arrays(field.name()) {
@@ -81,7 +82,8 @@ impl LoaderBuilder {
         Ok(Schema::new_with_metadata(fields, listed.metadata().clone()))
     }
 
-    /// The columns for which the schema says how to deliver them, and no option does.
+    /// Makes the columns that Petastorm's schema says how to deliver, except those in `asked`, which an
+    /// option delivers.
     pub(super) fn delivered_by_schema<'a>(
         &'a self,
         read: &Schema,
@@ -97,7 +99,8 @@ impl LoaderBuilder {
         columns.map(|(name, column)| Ok((name, column?))).collect()
     }
 
-    /// The column's codec preceded by the conversion of arrays to lists.
+    /// Puts the conversion of arrays in cells to lists before the codec of a column, if its cells hold
+    /// arrays.
     pub(super) fn after_arrays(&self, column: Column, stored: &Field) -> Result<Column> {
         let Some(arrays) = self.arrays(stored.name()) else { return Ok(column) };
         let place: Place = of_column(stored.name());
@@ -106,7 +109,7 @@ impl LoaderBuilder {
         Column::gathered(codec, stored).map_err(|error| error.at(place))
     }
 
-    /// The mask of a padded column, made from the lists in its cells.
+    /// Makes the mask of a padded column compute the lists from the arrays in the column's cells first.
     pub(super) fn mask_of_arrays(&self, mask: Column, stored: &Field) -> Column {
         match (mask, self.arrays(stored.name())) {
             (Column { codec: Codec::GatherOf(column, inner), field }, Some(arrays)) => {
@@ -117,8 +120,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// The fill for lists of arrays that have a mask: a null becomes an empty list, so the fill only needs
-    /// the type of the values.
+    /// The fill for arrays in cells whose nulls are masked. A null becomes an empty list, so any value of the
+    /// right type serves.
     pub(super) fn fill_of_arrays(&self, field: &Field) -> Option<Fill> {
         self.arrays(field.name())?;
         let DataType::LargeList(item) = field.data_type() else { return None };

@@ -1,5 +1,5 @@
-//! Columns that follow images: their codecs, and the columns of geometry that are delivered beside the stored
-//! ones.
+//! Columns that follow images (boxes, points and masks that are cropped and flipped alike): their codecs, and
+//! the added columns that tell how each image was cropped.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl LoaderBuilder {
         self.spec.with_option(|column| column.clips.as_ref())
     }
 
-    /// The codec of a column of images.
+    /// The codec of a column of images, with the image or the boxes that it follows.
     pub(super) fn image_codec(&self, read: &Schema, name: &str, masked: &Masked<'_>) -> Result<ImageCodec> {
         let Followed { image, of, around, .. } = self.followed(read, name)?;
         let is_followed = image.emits_geometry() || self.has_followers(name);
@@ -39,7 +39,8 @@ impl LoaderBuilder {
         Ok(if is_followed { codec.followed() } else { codec })
     }
 
-    /// The columns that follow an image, and those with items that belong to boxes.
+    /// Makes the columns that follow an image, and the columns that have an item for each box of another
+    /// column.
     pub(super) fn following<'a>(
         &'a self,
         read: &'a Schema,
@@ -67,7 +68,7 @@ impl LoaderBuilder {
         Ok(columns)
     }
 
-    /// The codec of a column of lists that follow an image.
+    /// The codec of a column of lists that follow an image, such as boxes or points.
     fn follower(
         &self,
         read: &Schema,
@@ -76,8 +77,8 @@ impl LoaderBuilder {
         (followed, nulls): (Followed, NullOptions<'_>),
     ) -> Result<Arc<dyn FollowImage>> {
         let kept = self.kept_boxes(read, name)?;
-        // If boxes went along with other boxes, but were also dropped themselves, they would not have an item
-        // for each of the other boxes.
+        // A column of boxes may drop boxes itself. It would then no longer have one item for each box of
+        // another column.
         if kept.is_some() && matches!(follow, Follow::Boxes(_)) {
             return Err(self.twice(name));
         }
@@ -93,7 +94,7 @@ impl LoaderBuilder {
         })
     }
 
-    /// The column of a codec, in rows of one length if the column is padded.
+    /// Makes the column of a codec that follows an image. If the column is padded, its rows get one length.
     fn in_rows(&self, field: &Field, codec: Arc<dyn FollowImage>) -> Result<Column> {
         let pad = self.spec.by_column.get(field.name()).and_then(|column| column.pad.as_ref());
         let codec = match pad {
@@ -103,7 +104,8 @@ impl LoaderBuilder {
         Column::with_codec(Codec::Follow(codec), field)
     }
 
-    /// The boxes to which the items of a column belong, if it goes along with boxes.
+    /// The boxes of another column to which the items of this column belong. A box that is dropped takes its
+    /// items along. `None` for other columns.
     fn kept_boxes(&self, read: &Schema, name: &str) -> Result<Option<KeptBoxes>> {
         let mut taking = self.followers().filter_map(|(column, follow)| match follow {
             Follow::Boxes(boxes) if column != name && boxes.takes_along(name) => Some((column, boxes)),
@@ -119,7 +121,7 @@ impl LoaderBuilder {
         Ok(Some(KeptBoxes::new(boxes.clone(), place, Arc::new(stored.clone()), followed)))
     }
 
-    /// Whether a column is made of lists that follow an image, or go along with boxes that do.
+    /// Whether a column has lists that follow an image, or an item for each box of another column.
     pub(super) fn is_following(&self, name: &str) -> bool {
         let is_cells = |follow: &Follow| matches!(follow, Follow::Mask(_));
         self.followers().any(|(column, follow)| column == name && !is_cells(follow)) || self.goes_along(name)
@@ -141,12 +143,13 @@ impl LoaderBuilder {
         self.spec.with_option(|column| column.follow.as_ref())
     }
 
-    /// The options by which a column is decoded to pixels, if it is.
+    /// The options of a column that is decoded to pixels; `None` for other columns.
     fn image(&self, name: &str) -> Option<&Image> {
         self.spec.by_column.get(name)?.decode.as_ref()
     }
 
-    /// The columns whose items are dropped together with boxes.
+    /// Makes the columns that have an item for each box in `boxes_column`. The item is dropped together with
+    /// the box.
     fn along<'a>(
         &'a self,
         read: &'a Schema,
@@ -169,7 +172,8 @@ impl LoaderBuilder {
             }
             names.extend(matching.into_iter().filter(|name| !boxes.names(name)));
         }
-        // A column that follows the image itself is made with the image's other followers.
+        // A column that also follows the image itself is made elsewhere, with the other columns that follow
+        // the image.
         let is_follower = |name: &str| self.followers().any(|(follower, _)| follower == name);
         let each = names.into_iter().filter(|name| !is_follower(name)).map(|name| {
             let column = || {
@@ -184,7 +188,7 @@ impl LoaderBuilder {
         each.collect()
     }
 
-    /// The boxes around which an image is cropped, if it is cropped around any.
+    /// The boxes around which an image is cropped; `None` if it is cropped independently of boxes.
     fn around(&self, read: &Schema, image: &str, spec: &Image) -> Result<Option<Around>> {
         let Some(column) = spec.crops_around() else { return Ok(None) };
         let refused = |cause: String| {
@@ -202,7 +206,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// The image that a column follows, with the image that this one follows in turn, if any.
+    /// The image that a column follows. If this image repeats the random draws of another image, `of` has the
+    /// other one.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
         let mut passed = vec![image];
@@ -232,7 +237,7 @@ impl LoaderBuilder {
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
 
-    /// The image that a column follows, without the image that it may follow itself.
+    /// The image that a column follows, without the other image whose random draws it may repeat.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         if let Some((column, view)) = self.view(image) {
             return self.followed_view(read, column, view);
@@ -249,8 +254,8 @@ impl LoaderBuilder {
         Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None, around })
     }
 
-    /// The tag of each column, which separates its random draws from those of other columns: the stored name
-    /// of the image that it follows in the end, or its own name.
+    /// The tag of each column, which separates its random draws from those of other columns. It is made from
+    /// the stored name of the column, or of the image whose draws the column shares.
     pub(super) fn tags(&self, codecs: &[Codec], projection: &Projection) -> Vec<u64> {
         let names: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
@@ -264,7 +269,8 @@ impl LoaderBuilder {
         (0..codecs.len()).map(of_column).collect()
     }
 
-    /// The columns of geometry of the images that emit them, and the columns of sizes of images on canvases.
+    /// Makes the columns that tell how images were cropped, and the columns with the sizes of images that are
+    /// padded to one size.
     pub(super) fn geometries(&self, read: &Schema) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
         for (image, _) in self.images().filter(|(_, image)| image.emits_size()) {
@@ -297,7 +303,8 @@ impl LoaderBuilder {
     }
 }
 
-/// Refuses an image whose pixels are moved by operations that other columns cannot follow.
+/// Refuses an image with an automatic augmentation that moves pixels in ways that other columns cannot
+/// follow.
 fn check_still(followed: Followed) -> Result<Followed> {
     if !followed.image.moves_pixels() {
         return Ok(followed);

@@ -23,10 +23,11 @@ use crate::shard::{
     CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, SkippedSteps, Stop, Weights,
 };
 
-/// The largest number of sources in a mix. It is limited since each has a pipe with threads of its own.
+/// The largest number of sources in a mix. Each source has a pipeline with threads of its own, which limits
+/// the number.
 const MAX_SOURCES: usize = 64;
 
-/// The options that a mix has for all sources together.
+/// The options that the mix has for all its sources, and that no source may have.
 const OF_ALL: [&str; 9] = [
     "shard",
     "batch_size",
@@ -39,12 +40,12 @@ const OF_ALL: [&str; 9] = [
     "skip_steps",
 ];
 
-/// A source that was checked.
+/// A source of a mix, with its checked options.
 struct CheckedSource {
     builder: LoaderBuilder,
     io: Arc<IoRuntime>,
     settled: Settled,
-    /// The number of rows in its data set.
+    /// The number of rows in the source's data set.
     stored: u64,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct CheckedMix {
     spec: LoaderSpec,
     sources: Vec<CheckedSource>,
     joiner: Joiner,
-    /// The weights as the user gave them, each with the step from which they hold.
+    /// The weights as the user gave them, each with the first step for which they are used.
     given: Vec<(u64, Weights)>,
     run: Run,
     first: Arc<MixedEpoch>,
@@ -64,9 +65,9 @@ pub(super) struct CheckedMix {
 }
 
 impl Loader {
-    /// A builder of a loader over several sources by weight; only the ratio of the weights matters. Options
-    /// that concern all sources together, such as the size of a batch and the memory, are given to this
-    /// builder.
+    /// Creates a builder of a loader over several sources by weight; only the ratio of the weights matters.
+    /// Options that concern all sources together, such as the size of a batch and the memory, are given to
+    /// this builder.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Loader, Shuffle, Stop};
@@ -111,7 +112,7 @@ impl LoaderBuilder {
         !self.mixed.is_empty()
     }
 
-    /// This builder as source number `source` of a mix of `among` sources, with these options.
+    /// Turns this builder into source number `source` of a mix of `among` sources, with the options `spec`.
     fn for_mix(self, spec: LoaderSpec, source: u64, among: u64) -> Self {
         LoaderBuilder { spec, source, among, ..self }
     }
@@ -159,7 +160,7 @@ impl LoaderBuilder {
         Ok(CheckedMix { spec, sources, joiner, given, run, first, split, threads, memory })
     }
 
-    /// Refuses options of a mix that belong to its sources.
+    /// Refuses options of a mix that only its sources may have.
     fn check_of_all(&self) -> Result<()> {
         let found = if self.decoders.is_empty() { None } else { Some("decode_with".to_owned()) };
         let found =
@@ -171,7 +172,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The sources, each checked by itself.
+    /// Checks the sources, each by itself.
     fn sources(&self, spec: &LoaderSpec) -> Result<Vec<CheckedSource>> {
         let given = self.mixed.iter().map(|(builder, _)| builder.spec.shuffle.lanes);
         let mut lanes: Vec<u32> = given.flatten().collect();
@@ -202,13 +203,13 @@ impl LoaderBuilder {
 }
 
 impl CheckedMix {
-    /// The plan of this rank for an epoch.
+    /// The plan of an epoch for this rank: which rows it reads in which step.
     pub(super) fn plan(&self, epoch: u64) -> Result<RankPlan> {
         let planned: Vec<_> = self.sources.iter().map(|source| source.settled.planned()).collect();
         Ok(RankPlan::of_mix(epoch, &Arc::new(self.run.epoch(epoch)?), self.split, (self.memory, &planned)))
     }
 
-    /// Starts the sources, on one pool of threads.
+    /// Starts the sources, which share one pool of threads.
     pub(super) fn start(self) -> Result<Loader> {
         let CheckedMix { spec, sources, joiner, given, run, first, split, threads, .. } = self;
         let (monitor, pool) = (monitor(&spec.trace, threads)?, threads::pool(threads)?);
@@ -223,7 +224,7 @@ impl CheckedMix {
     }
 }
 
-/// The names of the options that are not at their defaults.
+/// The names of the options that differ from their defaults.
 fn given(spec: &LoaderSpec) -> impl Iterator<Item = String> {
     let fields = |spec: &LoaderSpec| match serde_json::to_value(spec) {
         Ok(Value::Object(fields)) => fields,
@@ -240,7 +241,7 @@ fn is_none_of<const N: usize>(name: &str, lists: [&[&str]; N]) -> bool {
     !lists.iter().any(|list| list.contains(&name))
 }
 
-/// Refuses options of a source that belong to all sources together.
+/// Refuses options of a source that only the mix may have.
 fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
     let default = LoaderSpec::default();
     let of_all = [
@@ -266,7 +267,7 @@ fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
     Ok(())
 }
 
-/// Refuses numbers of passes that cannot work.
+/// Refuses limits of `max_passes` that do not fit the mix.
 fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
     if spec.max_passes.is_empty() {
         return Ok(());
@@ -286,7 +287,7 @@ fn check_passes(spec: &LoaderSpec, sources: usize) -> Result<()> {
     }
 }
 
-/// Refuses packs of several lengths: one array cannot hold them.
+/// Refuses packs of different lengths, since one array cannot hold them.
 fn check_packs(sources: &[CheckedSource]) -> Result<()> {
     let length = |(number, source): (usize, &CheckedSource)| match &source.settled.spec.samples {
         Samples::Packs(pack) => Some((number, pack.length())),
@@ -303,17 +304,18 @@ fn check_packs(sources: &[CheckedSource]) -> Result<()> {
     }
 }
 
-/// The largest number of rows that a rank's batch may have of one source.
+/// The largest number of rows of one source that a batch of one rank may have.
 fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
     if rule.stop == Stop::Last && !(rule.repeat && rule.max_passes.is_empty()) {
-        // If one source has ended, the others share the steps.
+        // After a source has ended, the other sources share its part of each step, up to whole batches.
         return all;
     }
     let units = u128::from(rule.global_batch / rule.unit);
     let of = |weights: &Weights| {
-        // If shares are random, all units that a source has in a block of steps may meet in one step.
+        // If shares are random, one step may get all units (groups of rows) that the source has in its block
+        // of steps.
         let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
         let part = u128::from(weights.part(source)) * units * together;
         part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit
@@ -322,7 +324,7 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     (most.div_ceil(world) + 1).min(all).max(1)
 }
 
-/// Gives each source the memory that it needs, and its share of the rest.
+/// Gives each source the memory that it needs, and a share of the rest.
 fn divide(
     checked: Vec<CheckedSource>,
     memory: u64,
@@ -334,7 +336,7 @@ fn divide(
     let rows: Vec<u64> = (0..checked.len()).map(|source| most_rows(&run.rule, split, source)).collect();
     let needs = checked.iter().enumerate().map(|(at, source)| source.settled.least(rows[at], portion(at)));
     let needs: Vec<u64> = needs.collect();
-    // The batches of several sources are copied into one.
+    // The rows of several sources are copied into one batch.
     let copy =
         checked.iter().zip(&rows).map(|(source, rows)| source.settled.row_bytes().saturating_mul(*rows));
     let copy = if checked.len() > 1 { copy.sum() } else { 0 };

@@ -1,4 +1,4 @@
-//! The options that only a mix has.
+//! The list of options that only a mix has.
 
 use crate::loader::spec::LoaderSpec;
 
@@ -6,7 +6,7 @@ use crate::loader::spec::LoaderSpec;
 pub(super) const OF_MIXES: [&str; 6] =
     ["schedule", "random_shares", "stop", "repeat", "max_passes", "source"];
 
-/// The name of the first option among [`OF_MIXES`] that is given.
+/// The name of the first option among [`OF_MIXES`] that is not at its default.
 pub(super) fn of_mixes(spec: &LoaderSpec) -> Option<&'static str> {
     let default = LoaderSpec::default();
     let given = [

@@ -1,5 +1,4 @@
-//! Columns whose nulls are filled, and marked in a mask beside them: their names, and the codecs of column
-//! and mask.
+//! The option `null_mask`: columns whose nulls are filled with a value, and the masks that mark these nulls.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,17 +14,17 @@ use crate::column::{
     Codec, Column, Declared, Fill, MaskedCodec, NullMaskCodec, NullOptions, Pad, masked_fill,
 };
 
-/// The columns that have a mask for their nulls.
+/// The columns for which a mask marks the nulls.
 pub(super) type Masked<'a> = [&'a Field];
 
 impl LoaderBuilder {
-    /// The columns that have a mask for their nulls, in the order of delivery. A pattern matches only columns
-    /// that can have one.
+    /// The columns for which a mask marks the nulls, in the order of delivery. A pattern matches only columns
+    /// that can have a mask.
     pub(super) fn null_masked<'a>(&self, read: &'a Schema, declared: &Declared) -> Result<Vec<&'a Field>> {
         let mut chosen = HashSet::new();
         let stored = &self.dataset.catalog.schema;
         for (at, name) in self.spec.null_mask.iter().enumerate() {
-            // An existing name is taken literally, whatever characters it has.
+            // An existing name is not a pattern, even if it has characters such as `*`.
             let is_there = stored.column_with_name(name).or(read.column_with_name(name)).is_some();
             if is_there || !is_pattern(name) {
                 self.read_column(read, name, "null_mask")?;
@@ -49,7 +48,8 @@ impl LoaderBuilder {
                 None => self.masked(declared, field).is_ok(),
             };
             let fitting: Vec<&Field> = matching.iter().filter(takes).copied().collect();
-            // If no column fits, all matches are kept, so that the error can say why.
+            // If no column fits, all columns that match are returned, so that a later check can say why they
+            // do not fit.
             let meant = if fitting.is_empty() { matching } else { fitting };
             chosen.extend(meant.into_iter().map(|field| field.name().as_str()));
         }
@@ -57,13 +57,13 @@ impl LoaderBuilder {
         Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
     }
 
-    /// The options for the nulls of a column.
+    /// How the nulls of a column are handled: its value for nulls, and whether a mask marks them.
     pub(super) fn null_options(&self, name: &str, masked: &Masked<'_>) -> NullOptions<'_> {
         let is_masked = masked.iter().any(|field| field.name() == name);
         NullOptions { fill: self.fill(name), is_masked }
     }
 
-    /// The codec of a column that has a value in place of its nulls.
+    /// Makes a column that has a value in place of each null, and for which a mask marks the nulls.
     pub(super) fn masked(&self, declared: &Declared, stored: &Field) -> Result<Column> {
         let given = self.fill(stored.name());
         let at = |error: Error| error.at(of_column(stored.name()));
@@ -86,7 +86,7 @@ impl LoaderBuilder {
         self.spec.by_column.get(name)?.fill_null.as_ref()
     }
 
-    /// The masks, as columns that say which values of another column are present.
+    /// Makes the masks: columns that are true where another column has a value, and false where it is null.
     pub(super) fn null_masks(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<Column>> {
         let alone = masked.iter().filter(|field| !self.is_stacked(field.name()));
         let columns = alone.map(|field| {
@@ -106,7 +106,7 @@ impl LoaderBuilder {
     }
 }
 
-/// The error for a mask of a column whose nulls another option handles.
+/// The error for a mask of a column that another option delivers, without a mask of its nulls.
 pub(super) fn no_mask() -> Error {
     Error::invalid("null_mask names a column that another option delivers in another form")
         .hint("such a column has no mask of nulls: use `fill_null` or `on_bad_row`")

@@ -1,4 +1,4 @@
-//! The options of a loader, one by one.
+//! The methods of [`LoaderBuilder`] that set its options.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ impl LoaderBuilder {
         self
     }
 
-    /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several names: `feature_*`.
-    /// A column that a pattern matches and that is also named comes where it is named. `meta.author` is that
-    /// field of a structure, which is delivered with its named fields alone; the others are not fetched.
-    /// Vectors of Spark ML, dense and sparse, are delivered as lists of all their values, and every other
-    /// option sees these lists. Default: all columns.
+    /// Sets the columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several names:
+    /// `feature_*`. A column that is both named and matched by a pattern comes where it is named.
+    /// `meta.author` reads only the field `author` of the structure `meta`, which is delivered with its named
+    /// fields; its other fields are not fetched. Vectors of Spark ML, dense and sparse, are delivered as
+    /// lists of all their values, and every other option sees these lists. Default: all columns.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.spec.columns = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Delivers the fields of structures as columns of their own, such as `meta.author`, at any depth: of all
-    /// structures with `true`, or of the named columns. A field of a null structure is null. Options use the
-    /// delivered name of such a column. Structures that [`decode`](Self::decode) or a similar option names
-    /// stay whole, and so do vectors of Spark ML. Default: none.
+    /// Delivers the fields of structures as columns of their own, such as `meta.author`, at any depth: for
+    /// all structures with `true`, or for the named columns. A field of a null structure is null. Other
+    /// options refer to such a column by its delivered name. Structures that [`decode`](Self::decode) or a
+    /// similar option names stay whole, and so do vectors of Spark ML. Default: none.
     ///
     /// ```no_run
     /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
@@ -50,8 +50,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers a column under another name. All other options use that name, except that
-    /// [`columns`](Self::columns), `flatten` and a filter use stored names. Default: names are as stored.
+    /// Delivers a column under another name. Other options use the new name, except
+    /// [`columns`](Self::columns), `flatten` and filters, which use stored names. Default: names are as
+    /// stored.
     ///
     /// ```no_run
     /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
@@ -63,14 +64,14 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers the numbers of a column as another type, such as `Float32` or `Int64`: integers, floats,
-    /// booleans, decimals, text that is a number, times as integers in their own unit, and the values of
+    /// Delivers the numbers of a column as another type, such as `Float32` or `Int64`. It converts integers,
+    /// floats, booleans, decimals, text that is a number, times (to integers in the unit of the column), and
     /// lists of these. In names `*`, `?` and `[0-9]` match several columns. Other options see the type after
     /// the cast; a filter sees the stored one. Default: none.
     ///
     /// A value that the type cannot hold is a bad row: an integer out of range, a fraction for an integer
-    /// type, a finite number that would become infinite. Numbers are rounded to the nearest between floats,
-    /// and from integers and decimals to floats; decimals and text are converted by way of `Float64`.
+    /// type, or a finite number that would become infinite. A number becomes the nearest number of a
+    /// floating-point type. For these types, decimals and text are first converted to `Float64`.
     ///
     /// ```no_run
     /// use forebay::arrow::datatypes::DataType;
@@ -142,9 +143,9 @@ impl LoaderBuilder {
     ///
     /// The schema is the one in the folder that was opened, or in the folder of a glob; see
     /// [`Dataset::petastorm_schema`](crate::Dataset::petastorm_schema). Numbers get the type that it
-    /// declares. Arrays and images of one shape are tensors, and one of another shape, type or depth is a bad
-    /// row. Arrays with a side that differs from row to row are lists, also those of text; images with such a
-    /// side are delivered like those of [`Image::ragged`].
+    /// declares. Arrays and images of a fixed shape are tensors; a row with another shape, type or depth is
+    /// bad. Arrays with a dimension that differs from row to row become lists, also arrays of text; images
+    /// with such a dimension are delivered like those of [`Image::ragged`].
     pub fn as_stored(mut self, column: impl Into<String>) -> Self {
         self.spec.column(column).as_stored = Some(AsStored);
         self
@@ -164,12 +165,12 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers many columns as one: tensors of one dimension, with a value for each column of the [`Stack`],
+    /// Delivers many columns as one: a tensor for each row, with one value for each column of the [`Stack`],
     /// written side by side into the batch's own memory. The columns of a stack are read even if they are not
     /// among [`columns`](Self::columns), and are not delivered themselves. They take `cast`, `encode` and
-    /// `fill_null`; [`null_mask`](Self::null_mask) and `fill_null` also take the name of the stack, and its
-    /// mask then has the shape of the stack. A null without either makes a bad row, which names its column.
-    /// Stacks come after all other columns. Default: none.
+    /// `fill_null`. The name of the stack may be given to [`null_mask`](Self::null_mask) and `fill_null` too;
+    /// the mask then has the shape of the stack. Without one of these options, a null makes a bad row, and
+    /// the error names its column. Stacks come after all other columns. Default: none.
     ///
     /// ```no_run
     /// use forebay::arrow::datatypes::DataType;
@@ -185,26 +186,27 @@ impl LoaderBuilder {
         self
     }
 
-    /// Replaces the nulls of a column by a value of the column's type: a number, which for times counts in
-    /// the column's own unit, and for booleans is 0 or 1; a text; or bytes. In fixed-length binary the value
-    /// fills each byte. In lists it replaces each null value; a null list becomes an empty one, or, where
-    /// lists have a fixed length, one of this value alone. For a null image, mask, tensor or decoded cell all
-    /// numbers have the value, as they are delivered: for an image after normalisation; an image in its own
-    /// size becomes empty. In names `*`, `?` and `[0-9]` match several columns, as in all options by column.
-    /// Default: nulls are delivered, and are bad rows where cells are decoded.
+    /// Replaces the nulls of a column by a value of the column's type: a number, a text, or bytes. For times
+    /// the number counts in the unit of the column, and for booleans it is 0 or 1. In fixed-length binary the
+    /// value fills each byte. In lists it replaces each null item. A null list becomes an empty list, or, if
+    /// lists have a fixed length, a list with this value as each item. In a null image, mask, tensor or
+    /// decoded cell all delivered numbers are the value (for an image, after normalisation); an image that is
+    /// delivered in its own size becomes empty. In names `*`, `?` and `[0-9]` match several columns, as in
+    /// all options by column. Default: nulls are delivered, and are bad rows in columns that are decoded.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.column(column).fill_null = Some(value.into());
         self
     }
 
-    /// Delivers, for each of these columns, a mask of the values that are present: a column of booleans
-    /// `<name>.mask`, false for a null, after the stored columns. Where the mask is false, the column itself
+    /// Delivers a mask for each of these columns, which says which values are present: a column of booleans
+    /// `<name>.mask` after the stored columns, false for a null. Where the mask is false, the column itself
     /// has the value of [`fill_null`](Self::fill_null), or else 0, an empty text or no bytes. Masks exist for
-    /// numbers, booleans, times, text, binary, and lists of fixed length, for which the mask is for the row;
-    /// for images, masks, tensors and decoded cells; and for boxes and points, where a null has none. In
-    /// names `*`, `?` and `[0-9]` match several columns. Default: none.
+    /// numbers, booleans, times, text and binary; for lists of a fixed length, with one boolean for each
+    /// list; for images, masks, tensors and decoded cells; and for boxes and points, of which a null row has
+    /// none. In names `*`, `?` and `[0-9]` match several columns. Default: none.
     ///
-    /// A null image has no boxes and points, and its masks are 0 or have their own fill.
+    /// A row with a null image has no boxes and points, and its masks are 0 or have the value of their own
+    /// fill.
     ///
     /// A null in a list that is not null itself is a bad row, unless `fill_null` gives a value.
     pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
@@ -219,9 +221,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers whether each row counts, as a last column `row_mask` of `Boolean`. Over all ranks, each row
-    /// of an epoch counts once: the mask is false for a row that is
-    /// [repeated](crate::plan::RankReads::padded) so that no rank is without a batch. Default: false.
+    /// Delivers a last column `row_mask` of `Boolean`, which is false for a row that is
+    /// [repeated](crate::plan::RankReads::padded) because a rank would otherwise be without a batch. So each
+    /// row of an epoch counts once over all ranks. Default: false.
     pub fn row_mask(mut self, row_mask: bool) -> Self {
         self.spec.row_mask = row_mask;
         self
@@ -234,9 +236,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// Leaves rows out of every epoch: those in a list of row numbers, or with certain values in a column.
-    /// Lengths and ranks stay exact, as with a filter. A position that was saved with another list can only
-    /// be restored between two epochs. Default: none.
+    /// Leaves rows out of every epoch: those in a list of row numbers, or those with certain values in a
+    /// column. The lengths of epochs and the shares of ranks stay exact, as with a filter. A position that
+    /// was saved with another list can be restored only between two epochs. Default: none.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny};
@@ -249,11 +251,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// Denies rows from a step on, counted as [`skip_steps`](Self::skip_steps) counts. The step may be in the
-    /// middle of an epoch: the rows keep their places in the order, so that all others stay where they are,
-    /// and are left out of their batches, like bad rows that are [skipped](OnBadRow::Skip). Samples that have
-    /// such a row are left out too. Rows are denied by their numbers. A position has a hash of the rows that
-    /// were left out before it. Default: none.
+    /// Leaves rows out from a step on, which is counted as [`skip_steps`](Self::skip_steps) counts. The step
+    /// may be in the middle of an epoch: the denied rows stay in the order, so that no other row moves, but
+    /// they are left out of their batches, like bad rows that are [skipped](OnBadRow::Skip). Samples that
+    /// have such a row are left out too. Rows are denied by their numbers. A position has a hash of the rows
+    /// that were left out before it. Default: none.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny};
@@ -267,10 +269,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Skips steps. Each range has the first step and the one after the last. Steps are counted through all
-    /// epochs from the first step of epoch 0, with the batches of this loader, as if none were skipped;
-    /// [`which`](crate::Loader::which) counts the steps of an epoch in the same way. A restored position
-    /// brings its own ranges if none are given. Default: none.
+    /// Skips steps. Each range has the first step to skip and the step after the last one. Steps have this
+    /// loader's batch size and are counted from the first step of epoch 0 through all epochs, skipped steps
+    /// included; [`which`](crate::Loader::which) counts the steps of an epoch in the same way. If no ranges
+    /// are given, those of a restored position are skipped. Default: none.
     ///
     /// ```no_run
     /// let dataset = forebay::Dataset::open("data/train/")?;
@@ -290,28 +292,30 @@ impl LoaderBuilder {
         self
     }
 
-    /// The share of this process. Default: all rows.
+    /// Sets the number of this process and the number of all processes, which divide the rows of each step.
+    /// Default: one process, which gets all rows.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.spec.shard = shard;
         self
     }
 
-    /// The order of rows. Default: as stored.
+    /// Sets the order of the rows. Default: as stored.
     pub fn shuffle(mut self, shuffle: Shuffle) -> Self {
         self.spec.shuffle = shuffle;
         self
     }
 
-    /// Orders rows by what they cost, so that all ranks have about the same work in each step, and so have
-    /// the steps. The cost of a row is its number in a column, or the length of its list or text there; with
-    /// several columns, up to four, all of them are balanced. A bucket costs as much as its rows together. A
-    /// pack does too, except by the column that is packed: then its cost is the sum of the squares of the
-    /// lengths in it, the work of attention within documents.
+    /// Orders rows by their cost, so that in each step all ranks have about the same work, and all steps have
+    /// about the same work too. The cost of a row is its number in a column, or the length of its list or
+    /// text there. Up to four columns may be given, and all of them are balanced. A bucket costs as much as
+    /// its rows together, and so does a pack. Only if a pack is balanced by the column that is packed, its
+    /// cost is the sum of the squares of the lengths in it, which is the work of attention within documents.
     ///
-    /// The order stays a function of the same things, and of the costs: the row at a place is the one whose
-    /// cost has the quantile that is wanted there, and that is the same in all lanes. The more rows a row
-    /// group and the window have, the closer quantiles come. Needs a shuffle with a window. The columns are
-    /// read before the first epoch, and what they say is kept on local disk. Default: costs do not matter.
+    /// The order depends on the costs and on the shuffle. Each place in a lane (one of the parallel parts of
+    /// the order) has a target, which is the same in all lanes, and gets a row whose rank by cost is near
+    /// this target. The more rows a row group and the window have, the nearer the costs come to their
+    /// targets. A shuffle with a window is required. The columns are read before the first epoch, and the
+    /// costs are kept on local disk. Default: costs do not matter.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Shuffle};
@@ -325,48 +329,49 @@ impl LoaderBuilder {
         self
     }
 
-    /// The rows in a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
+    /// Sets the number of rows in a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
     pub fn batch_size(mut self, rows: u64) -> Self {
         self.spec.batch_size = rows;
         self
     }
 
-    /// The rows of a step over all ranks, instead of [`batch_size`](Self::batch_size). Any number of ranks
-    /// shares them, so that their batches differ by at most one row. Steps then have the same rows in any
-    /// world. Default: `batch_size` for each rank.
+    /// Sets the number of rows in a step over all ranks, instead of [`batch_size`](Self::batch_size). Any
+    /// number of ranks can share them: their batches then differ by at most one row, and a step has the same
+    /// rows for any number of ranks. Default: `batch_size` rows for each rank.
     pub fn global_batch_size(mut self, rows: u64) -> Self {
         self.spec.global_batch_size = Some(rows);
         self
     }
 
-    /// Leaves out the rows that do not fill a batch on every rank. Default: false; the last batch is shorter.
+    /// Leaves out the rows at the end of an epoch that do not fill a batch on every rank. Default: false; the
+    /// last batch is then shorter.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
         self.spec.drop_last = drop_last;
         self
     }
 
-    /// The number of epochs of the run: `0..epochs`. Nothing is fetched ahead after the last of them.
-    /// Default: unknown; towards the end of an epoch the beginning of the next one is fetched, which is
-    /// wasted if the run stops there.
+    /// Sets the number of epochs of the run: `0..epochs`. Nothing is fetched ahead after the last of them.
+    /// Default: unknown. Towards the end of each epoch the beginning of the next one is then fetched, which
+    /// is wasted if the run stops there.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.spec.epochs = Some(epochs);
         self
     }
 
-    /// The budget in bytes for everything in flight: requests, the window and the lists that mix it, batches
-    /// made ahead, images while they are decoded; and for the data that is kept of the footers of many files.
-    /// The process takes at most 150 MiB beyond it. Default: 4 GiB, or half of the memory of the machine or
-    /// container if that is less.
+    /// Sets the memory budget in bytes. It covers requests, the shuffle window and the lists that mix it,
+    /// batches that are made ahead, images while they are decoded, and the part of the footers of many files
+    /// that stays in memory. The process takes at most 150 MiB beyond it. Default: 4 GiB, or half of the
+    /// memory of the machine or container if that is less.
     ///
-    /// Images may take a quarter of the budget, and 48 MiB in any case. An image that would take more is a
-    /// bad row: [`ErrorKind::TooLarge`](forebay_base::ErrorKind::TooLarge), with the memory that it takes and
-    /// the budget that is enough.
+    /// Decoding images may take a quarter of the budget, and 48 MiB in any case. An image that would take
+    /// more is a bad row with [`ErrorKind::TooLarge`](forebay_base::ErrorKind::TooLarge); the error says how
+    /// much memory it takes, and which budget is enough.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.spec.memory = Some(bytes);
         self
     }
 
-    /// The number of threads that decode. Default: the processors that this process may use.
+    /// Sets the number of threads that decode. Default: the number of processors that this process may use.
     pub fn threads(mut self, threads: usize) -> Self {
         self.spec.threads = Some(threads);
         self
@@ -374,30 +379,33 @@ impl LoaderBuilder {
 
     /// Keeps decoded rows on local disk, and reads them from there. Default: no cache.
     ///
-    /// The order of rows does not depend on the cache, but an exact shuffle over more rows than the memory
-    /// holds needs one. Its first epoch begins when all rows are in the cache.
+    /// The order of rows does not depend on the cache. An exact shuffle over more rows than the memory holds
+    /// needs a cache, and its first epoch begins when all rows are in the cache.
     pub fn cache(mut self, cache: DiskCache) -> Self {
         let spec = CacheSpec { tier: self.tier, ..CacheSpec::new(cache.folder(), cache.max_bytes()) };
         (self.spec.cache, self.cache) = (Some(spec), Some(cache));
         self
     }
 
-    /// The form in which the cache keeps images, and whether it keeps anything. Default: [`Tier::Auto`].
+    /// Sets the form in which the cache keeps images; [`Tier::Auto`], the default, also decides whether it
+    /// keeps anything.
     ///
-    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times
+    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on. This takes several times
     /// the disk space: 3 bytes for each pixel of the image, or of the result if no random crop comes first.
     /// With [`Tier::Resized`] images are kept as JPEGs of the largest size that is needed; an image that
-    /// would hardly be smaller stays as it is. With [`Tier::Coefficients`] the coefficients of JPEGs are
-    /// kept, from which every size and crop is decoded to the same pixels as from the file, for a quarter to
-    /// a half more disk space. Row groups whose images would take more than an eighth of the memory in such a
-    /// form are kept as rows, and so are all row groups where entries are not mapped.
+    /// would hardly be smaller is kept as stored. With [`Tier::Coefficients`] the coefficients of JPEGs are
+    /// kept, which take a quarter to a half more disk space than the JPEGs, and from which every size and
+    /// crop is decoded to the same pixels. Row groups whose images would take more than an eighth of the
+    /// memory in such a form are kept as rows, and so are all row groups if the cache's folder cannot be
+    /// mapped into memory.
     ///
-    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch,
-    /// the consumer waited for images to be decoded, the cache can hold all of them in that form, and the
-    /// disk delivers them at least twice as fast as they came. If they then come slower than before, it
-    /// changes back. A loader that is ahead of its consumer keeps its form. Of local files without such
-    /// images it keeps nothing if all rows stay in memory, or if a trial shows that reading rows again is not
-    /// slower; [`stats`](crate::Loader::stats) say so.
+    /// [`Tier::Auto`] begins with images as stored. It changes to another form for the epoch after next if,
+    /// in an epoch, the consumer waited for images to be decoded, the cache can hold all of them in that
+    /// form, and the disk delivers them at least twice as fast as the loader delivered them in this epoch. If
+    /// images then come more slowly than before, it changes back. A loader that is ahead of its consumer
+    /// keeps its form. For local files without such images the cache keeps nothing if all rows stay in
+    /// memory, or if a measurement shows that reading rows again is not slower;
+    /// [`stats`](crate::Loader::stats) say so.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         if let Some(cache) = &mut self.spec.cache {
@@ -406,14 +414,15 @@ impl LoaderBuilder {
         self
     }
 
-    /// The policy for rows that cannot be delivered. Default: raise.
+    /// Sets what happens to rows that cannot be delivered. Default: they raise an error.
     pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
         self.spec.on_bad_row = on_bad_row;
         self
     }
 
     /// Writes a timeline of the loader to a file that Perfetto (<https://ui.perfetto.dev>) and
-    /// `chrome://tracing` open: JSON trace events of row groups fetched and decoded, batches made, and waits.
+    /// `chrome://tracing` open. It has JSON trace events for row groups that are fetched and decoded, for
+    /// batches and for waits.
     ///
     /// The file is written when the loader is closed or dropped. For a long run it holds the last 200,000
     /// spans, and says how many earlier ones are missing. Default: no timeline, which costs nothing.
@@ -423,47 +432,47 @@ impl LoaderBuilder {
     }
 
     /// Gives a [mix](crate::Loader::mix) other weights from a step on, counted through all epochs: one weight
-    /// for each source. They are part of the position. Default: the weights of the sources throughout.
+    /// for each source. Positions save these weights. Default: the weights of the sources throughout.
     pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
         self.spec.schedule.push((step, weights.into_iter().collect()));
         self
     }
 
-    /// Draws the source of each row of a [mix](crate::Loader::mix) at random, from this seed, with a
-    /// probability that is the source's weight. A step then has the share of a source only on average, but
-    /// the first 32 steps together have it exactly, and so has each following block of 32. All epochs draw
-    /// the same sources, in units of one row of each lane. Default: each step has the exact share of each
-    /// source.
+    /// Draws the source of each row of a [mix](crate::Loader::mix) at random, from this seed. The weight of a
+    /// source is its probability. A step then has the share of a source only on average, but the first 32
+    /// steps together have it exactly, and so does each following block of 32. All epochs draw the same
+    /// sources, in units of one row of each lane (parallel part of the order). Default: each step has the
+    /// exact share of each source.
     pub fn random_shares(mut self, seed: u64) -> Self {
         self.spec.random_shares = Some(seed);
         self
     }
 
-    /// Says when an epoch of a [mix](crate::Loader::mix) ends. A step with the last rows of a source is
+    /// Sets when an epoch of a [mix](crate::Loader::mix) ends. A step with the last rows of a source is
     /// shorter, and [`drop_last`](Self::drop_last) leaves it out. Default: with the first source that ends.
     pub fn stop(mut self, stop: Stop) -> Self {
         self.spec.stop = stop;
         self
     }
 
-    /// Whether a source of a [mix](crate::Loader::mix) that ends before the epoch begins again, in a mix that
-    /// stops with the [last](Stop::Last) one. If not, the others share the steps from then on, and each row
-    /// comes once. Default: true.
+    /// Sets whether a source of a [mix](crate::Loader::mix) starts over if it ends before the epoch does,
+    /// which is possible if the epoch ends with the [last](Stop::Last) source. Otherwise the other sources
+    /// share the remaining steps, and each row is delivered once. Default: true.
     pub fn repeat(mut self, repeat: bool) -> Self {
         self.spec.repeat = repeat;
         self
     }
 
-    /// The most passes over each source of a [mix](crate::Loader::mix) in an epoch, with `None` for no limit.
-    /// It applies to a mix that stops with the [last](Stop::Last) source and repeats the others: a source
-    /// that has had its passes is left out, and the others share the steps from then on. Default: no limit.
+    /// Sets the most passes over each source of a [mix](crate::Loader::mix) in an epoch, with `None` for no
+    /// limit. It applies to a mix that stops with the [last](Stop::Last) source and repeats the others. After
+    /// its last pass a source is left out, and the others share the remaining steps. Default: no limit.
     pub fn max_passes(mut self, passes: impl IntoIterator<Item = Option<u64>>) -> Self {
         self.spec.max_passes = passes.into_iter().collect();
         self
     }
 
-    /// Delivers the number of the source of each row of a [mix](crate::Loader::mix), from 0, as a last column
-    /// `source` of `Int64`. Default: false.
+    /// Delivers a last column `source` of `Int64` with the number of each row's source in the
+    /// [mix](crate::Loader::mix), from 0. Default: false.
     pub fn source(mut self, source: bool) -> Self {
         self.spec.source = source;
         self

@@ -1,4 +1,5 @@
-//! The third step of building a loader: the order of its samples, and the reads for it.
+//! The third step of building a loader: puts the samples in an order, and sets up the reads of row groups for
+//! it.
 
 use std::sync::Arc;
 
@@ -20,13 +21,14 @@ use crate::reader::select;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, SkippedRows, Split};
 
-/// An order of the samples, before the memory is divided for it.
+/// The order of the samples, before the memory is divided for it.
 pub(super) struct Ordered {
     pub(super) order: OrderSpec,
     pub(super) split: Split,
-    /// The reads of row groups, or pieces of them, from the store or a cache.
+    /// The settings for reading row groups, or pieces of them, from the store or a cache.
     pub(super) reads: Reads,
-    /// The memory, in which the shares of row groups and lists are not yet separate.
+    /// The division of the memory, in which row groups and the lists that mix a window still have one share
+    /// together.
     pub(super) sizing: Sizing,
 }
 
@@ -35,7 +37,7 @@ impl LoaderBuilder {
     pub(super) fn ordered(&self, io: &IoRuntime, checked: &Checked, selected: &Selected) -> Result<Ordered> {
         let Checked { spec, denied, .. } = checked;
         let Selected { samples, costs, heads, sizing, .. } = selected;
-        // The window of a shuffle counts rows, whatever samples are made from them.
+        // The window of a shuffle counts rows, even if samples have several rows.
         let row_counts = samples.row_counts();
         let lanes = self.default_lanes(samples.total());
         let order = OrderSpec::new(&spec.shuffle, &row_counts, lanes, checked.default_window);
@@ -57,9 +59,9 @@ impl LoaderBuilder {
         Ok(Ordered { order, split, reads, sizing })
     }
 
-    /// Sets up the row groups that are read in pieces: those that do not fit `memory`, if rows are delivered
-    /// as they are stored, and those that are shuffled in pieces. The latter do not depend on `memory`, so a
-    /// source of a mix looks them up once.
+    /// Finds the row groups that are read in pieces. In stored order, these are row groups that do not fit
+    /// `memory`; with a shuffle, they are those that are shuffled in pieces. The latter do not depend on
+    /// `memory`, so a source of a mix finds them only once.
     pub(super) fn in_pieces(
         &self,
         io: &IoRuntime,
@@ -94,7 +96,7 @@ impl LoaderBuilder {
         Ok((order.with_cuts(pieces.cuts()), Arc::new(pieces)))
     }
 
-    /// The cache, opened if it is not open yet.
+    /// Opens the cache of the options, unless it is open already.
     pub(super) fn open_cache(&self) -> Result<Option<DiskCache>> {
         match (&self.cache, &self.spec.cache) {
             (Some(open), _) => Ok(Some(open.clone())),
@@ -104,7 +106,8 @@ impl LoaderBuilder {
     }
 }
 
-/// The number of bits of a row in the widest column that is brought into the order of a shuffle.
+/// The number of bits that a row takes in the widest of the narrow columns, which are copied into their
+/// shuffled order.
 fn dealt_bits(checked: &Checked) -> u64 {
     let fields = checked.reads.projection.schema().fields();
     let dealt = fields.iter().zip(checked.columns.lengths.keys()).filter(|(_, is_key)| !is_key);

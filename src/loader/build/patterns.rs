@@ -1,5 +1,5 @@
-//! Patterns in options by column: each entry with a pattern becomes one entry for every column that it
-//! matches.
+//! Replaces patterns in options by column: an option that is given for a pattern is given for each column
+//! that the pattern matches.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,22 +14,23 @@ use super::places::of_column;
 use crate::batch::Fill;
 use crate::column::{ColumnSpec, EachOption, Follow, NullOptions, Setting, TypedOption};
 
-/// The option whose patterns are replaced last, because the other options decide which columns can take a
-/// value for nulls.
+/// The option whose patterns are replaced last: the other options decide which columns have nulls that a
+/// value can replace.
 const FILL_NULL: &str = "fill_null";
 
-/// The columns that names and patterns may refer to.
+/// The column names that an option may refer to, by name or by pattern.
 struct Names {
-    /// The columns that are read, by their delivered names.
+    /// The delivered names of the columns that are read, which patterns match.
     read: Vec<String>,
-    /// All column names: an existing name is taken literally, whatever characters it has.
+    /// The stored and delivered names of all columns. A name among these is not a pattern, even if it has a
+    /// `*`.
     all: HashSet<String>,
 }
 
-/// Replaces the patterns of all options except [`FILL_NULL`].
+/// Replaces the patterns in each option except [`FILL_NULL`].
 struct Replacing<'a> {
     names: &'a Names,
-    /// The columns that are named without a pattern, by the keyword of the option.
+    /// For the keyword of each option, the columns for which it is given by name.
     named: HashMap<&'static str, HashSet<String>>,
     columns: &'a mut BTreeMap<String, ColumnSpec>,
 }
@@ -48,8 +49,8 @@ impl EachOption for Replacing<'_> {
 }
 
 impl LoaderBuilder {
-    /// The same options with patterns replaced by the names of columns, except in `fill_null`. Names take
-    /// precedence over patterns.
+    /// Returns this builder with the names of columns in place of patterns, except in `fill_null`. An option
+    /// that is given for a name takes precedence over one that is given for a pattern.
     pub(super) fn without_patterns(&self) -> Result<Self> {
         let mut builder = self.clone();
         if !self.has_patterns() {
@@ -67,8 +68,8 @@ impl LoaderBuilder {
         Ok(builder)
     }
 
-    /// The same options with the patterns of `fill_null` replaced by the names of columns. This is done last,
-    /// because the columns that take a value depend on all other options.
+    /// Returns this builder with the names of columns in place of the patterns in `fill_null`. This is done
+    /// last, because all other options decide which columns take a value for nulls.
     pub(super) fn with_fills(mut self) -> Result<Self> {
         if !self.has_patterns() {
             return Ok(self);
@@ -88,12 +89,12 @@ impl LoaderBuilder {
         Ok(self)
     }
 
-    /// Whether an option by column has a pattern, or a name that may be one.
+    /// Whether an option by column is given for a pattern, or for a name that looks like one.
     fn has_patterns(&self) -> bool {
         self.spec.by_column.keys().any(|name| is_pattern(name))
     }
 
-    /// The columns that names and patterns may refer to.
+    /// Collects the names that are in the data set or are delivered.
     fn names(&self, delivered: &Projection) -> Names {
         let read: Vec<String> =
             delivered.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -101,8 +102,8 @@ impl LoaderBuilder {
         Names { all: stored.chain(read.iter().cloned()).collect(), read }
     }
 
-    /// Whether a value can replace the nulls of a column, as the other options deliver it; `followers` are
-    /// the columns that follow an image.
+    /// Whether a value can replace the nulls of a column in the form in which the other options deliver it.
+    /// `followers` are the options of columns that follow an image.
     fn takes_fill(&self, field: &Field, value: &Fill, followers: &[&Follow]) -> bool {
         let name = field.name();
         let by_option = self.spec.by_column.get(name).and_then(|column| column.takes_fill(field, value));
@@ -117,13 +118,13 @@ impl LoaderBuilder {
             }
         }
         if self.decoders.iter().any(|(decoded, _)| decoded == name) {
-            // The type of the numbers is checked where cells are decoded.
+            // The decoder's codec checks later whether the number fits its type.
             return value.number().is_some();
         }
         !followers.iter().any(|follow| follow.takes_along(name)) && value.check(field.data_type()).is_ok()
     }
 
-    /// Whether `decode` makes images of a column, by its name or by a pattern.
+    /// Whether `decode` is given for images in a column, by its name or by a pattern that matches it.
     pub(super) fn decodes_images_of(&self, name: &str) -> bool {
         let images = self.images().map(|(key, _)| key).chain(self.all_views().map(|(key, _)| key));
         images
@@ -137,8 +138,9 @@ impl Names {
         self.all.contains(name) || !is_pattern(name)
     }
 
-    /// Replaces the patterns in one option; `place` is its field in a [`ColumnSpec`]. Columns in `named` have
-    /// an option of their own. A pattern matches the columns for which `takes` holds.
+    /// Replaces the patterns in one option, whose field in a [`ColumnSpec`] is `place`. Columns in `named`
+    /// are skipped, since the option is given for their names. A pattern matches only columns for which
+    /// `takes` is true.
     fn replace<V: Clone + PartialEq>(
         &self,
         option: &str,
@@ -163,7 +165,8 @@ impl Names {
             }
             let (fitting, others): (Vec<&String>, Vec<&String>) =
                 matching.into_iter().partition(|column| takes(column, value));
-            // If no column fits, all matches are kept, so that the error can say why.
+            // If no column fits, all columns that match are used, so that a later check can say why they do
+            // not fit.
             let meant = if fitting.is_empty() { others } else { fitting };
             for column in meant.into_iter().filter(|column| !is_named(column)) {
                 let before = matched.insert(column, (pattern, value));
@@ -183,7 +186,7 @@ impl Names {
     }
 }
 
-/// Refuses a pattern in an option that takes only names, unless it is the name of a column.
+/// Refuses a pattern in an option that takes only names. A column name that looks like a pattern is allowed.
 pub(super) fn check_is_name(option: &str, name: &str, is_there: bool) -> Result<()> {
     if is_there || !is_pattern(name) {
         return Ok(());

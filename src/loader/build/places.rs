@@ -1,8 +1,8 @@
-//! The place of a column in an error.
+//! Names the column of an error.
 
 use forebay_base::Place;
 
-/// The place of the column with this name.
+/// A place, for an error, that names this column.
 pub(super) fn of_column(name: &str) -> Place {
     Place::default().column(name)
 }

@@ -1,4 +1,4 @@
-//! Columns for which no option says how they are decoded.
+//! The codec of columns that no option decodes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use super::places::of_column;
 use crate::batch::Fill;
 use crate::column::{Codec, Column, Declared, Gather, PlainCodec};
 
-/// The codec of a column that no option decodes: values as they are stored, or as the files declare them.
+/// Makes a column that no option decodes. Its values are delivered as stored, or in the type that the files
+/// declare.
 pub(super) fn plain(declared: &Declared, stored: &Field, fill: Option<&Fill>) -> Result<Column> {
     Column::with_codec(Codec::Gather(gatherer(declared, stored, fill)), stored)
         .map_err(|error| error.at(of_column(stored.name())))

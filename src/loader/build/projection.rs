@@ -1,4 +1,4 @@
-//! The columns to read: by name, by pattern, and by the path of a field in a structure.
+//! Chooses the columns to read: by name, by pattern, and by the path of a field in a structure.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,8 @@ use super::places::of_column;
 use super::vectors::check_fields;
 use crate::loader::spec::Flatten;
 
-/// The path of a column, or of a field in it: an index into the catalogue's schema, and the names from there.
+/// A column, or a field in it: an index into the catalogue's schema, and the names that lead from this column
+/// to the field.
 type Path = (usize, Vec<String>);
 
 impl LoaderBuilder {
@@ -67,7 +68,7 @@ impl LoaderBuilder {
         catalog.select(selected)
     }
 
-    /// For each column of the catalogue, whether its fields are delivered as columns.
+    /// For each column of the catalogue, whether its fields are delivered as separate columns.
     fn flattened(&self) -> Result<Vec<bool>> {
         let fields = self.dataset.catalog.schema.fields();
         let can_be =
@@ -100,7 +101,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// Whether an option uses a column as a whole, as images use `struct<bytes, path>`.
+    /// Whether an option needs a column as a whole, as images need `struct<bytes, path>`.
     fn is_made_of_it(&self, name: &str) -> bool {
         let name = self.spec.rename.get(name).map_or(name, String::as_str);
         let column = self.spec.by_column.get(name);
@@ -113,7 +114,7 @@ impl LoaderBuilder {
         joined(self.dataset.catalog.schema.field(*column).name(), path)
     }
 
-    /// The type of the field at a path of a column.
+    /// The type of the field at the end of a path in a column.
     fn type_at(&self, column: usize, path: &[String]) -> &DataType {
         let mut data_type = self.dataset.catalog.schema.field(column).data_type();
         for (depth, name) in path.iter().enumerate() {
@@ -128,7 +129,8 @@ impl LoaderBuilder {
         data_type
     }
 
-    /// Refuses to read the values of vectors and matrices without the fields that distinguish sparse ones.
+    /// Refuses to read the field `values` of vectors or matrices without a field that tells sparse ones from
+    /// dense ones.
     fn check_values(&self, paths: &[Path]) -> Result<()> {
         for (column, path) in paths {
             let Some((_, structure)) = path.split_last() else { continue };
@@ -143,7 +145,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The field at a path, or the fields in it if it is a structure that is flattened.
+    /// The field at a path, or, if it is a structure that is flattened, all fields in it.
     fn fields(&self, (column, path): Path, is_flat: &[bool]) -> Vec<Path> {
         let data_type = self.type_at(column, &path);
         let here = (column, path);
@@ -165,12 +167,12 @@ impl LoaderBuilder {
         }
     }
 
-    /// The fields that a list of names and patterns selects among `all` that can be delivered.
+    /// The fields that the names and patterns in `listed` select. Patterns select among `all` fields.
     fn listed(&self, listed: &[String], all: &[Path], is_flat: &[bool]) -> Result<Vec<Path>> {
         let schema = &self.dataset.catalog.schema;
         let mut paths: Vec<Path> = Vec::with_capacity(listed.len());
         for (at, name) in listed.iter().enumerate() {
-            // An existing name is taken literally, whatever characters it has.
+            // An existing name is not a pattern, even if it has characters such as `*`.
             let found = match schema.column_with_name(name) {
                 Some((column, _)) => Some((column, Vec::new())),
                 None => self.path(name, is_flat)?,
@@ -195,7 +197,7 @@ impl LoaderBuilder {
                 let error = Error::new(ErrorKind::UnknownColumn, format!("no column matches {name:?}"));
                 return Err(error.hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
             }
-            // A column comes where it is named, or otherwise where a pattern first matches it.
+            // A column that is both named and matched by a pattern comes where it is named.
             let is_named = |path: &Path| listed.contains(&self.name(path)) || listed.contains(column(path));
             paths.extend(matching.filter(|path| !is_named(path)).cloned());
             let mut seen = HashSet::new();
@@ -204,14 +206,14 @@ impl LoaderBuilder {
         Ok(paths)
     }
 
-    /// Whether a name such as `meta.author` is the path of a field.
+    /// Whether a name such as `meta.author` leads to a field.
     pub(super) fn path_is_there(&self, name: &str) -> bool {
         let is_flat = self.flattened().unwrap_or_default();
         !matches!(self.path(name, &is_flat), Ok(None))
     }
 
-    /// The path of the field with a name such as `meta.author`, at any depth of structures, and in lists of
-    /// structures that are flattened.
+    /// Finds the field with a name such as `meta.author`. It is in structures at any depth, or in a list of
+    /// structures that is flattened.
     fn path(&self, name: &str, is_flat: &[bool]) -> Result<Option<Path>> {
         let fields = self.dataset.catalog.schema.fields().iter().enumerate();
         let inside = fields.filter_map(|(column, field)| {
@@ -257,13 +259,15 @@ impl LoaderBuilder {
         Error::new(ErrorKind::UnknownColumn, cause).hint(hint)
     }
 
-    /// Combines fields of one structure, unless they are columns of their own.
+    /// Turns paths into columns to read. Several fields of one structure become one column, unless the
+    /// structure is flattened.
     fn selected(&self, paths: Vec<Path>, is_flat: &[bool]) -> Result<Vec<Selected>> {
         let mut selected: Vec<Selected> = Vec::with_capacity(paths.len());
         let mut seen: HashSet<&Path> = HashSet::new();
         for at in &paths {
             let (column, path) = at;
-            // A field is read twice if it is listed twice, or together with a structure around it.
+            // A field would be read twice if it were listed twice, or together with a structure that contains
+            // it.
             let around = (0..path.len()).map(|depth| (*column, path[..depth].to_vec()));
             let around = around.into_iter().find(|around| paths.contains(around));
             if let Some(twice) = around.or_else(|| (!seen.insert(at)).then(|| at.clone())) {
@@ -290,7 +294,7 @@ impl LoaderBuilder {
         Ok(selected)
     }
 
-    /// Refuses fields whose names as columns are those of other columns.
+    /// Refuses flattened fields whose names as columns are also the names of other columns.
     fn check_names(&self, selected: &[Selected]) -> Result<()> {
         let schema = &self.dataset.catalog.schema;
         let mut names = HashSet::new();
@@ -310,12 +314,13 @@ impl LoaderBuilder {
     }
 }
 
-/// The rest of a name after the name of a column or field and a dot.
+/// The part of `name` after the name of `field` and a dot; `None` if `name` does not begin with these.
 fn rest<'n>(field: &Field, name: &'n str) -> Option<&'n str> {
     name.strip_prefix(field.name().as_str())?.strip_prefix('.')
 }
 
-/// The paths in a structure that a name may mean, since names may contain dots themselves.
+/// The paths in a structure that a name may mean. There may be several, since names of fields may contain
+/// dots.
 fn within(fields: &Fields, name: &str) -> Vec<Vec<String>> {
     let each = fields.iter().flat_map(|field| {
         let itself = (field.name() == name).then(|| vec![field.name().clone()]);

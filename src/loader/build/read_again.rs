@@ -1,4 +1,4 @@
-//! Leaves out a cache that would not make reading faster, if its tier was left to measurements.
+//! Decides for [`Tier::Auto`] whether a cache makes reading faster, and leaves the cache out if not.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,15 @@ use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::IoRuntime;
 use crate::shard::{Mixing, kept_text};
 
-/// Rows of fewer bytes are kept without measuring: reading them takes less time than a measurement.
+/// Fewer bytes than this are kept in the cache without a measurement, which would take longer than reading
+/// them.
 const MIN_MEASURED_BYTES: u64 = 16 << 20;
 
 impl LoaderBuilder {
     /// Settles the options with the cache, or without it if reading the rows again is not slower.
     ///
-    /// Only rows of local disks are read again. A cache may also keep images in another form, which is
-    /// decided from measurements of epochs.
+    /// The cache is left out only for files on local disks, and only if it cannot keep images in another
+    /// form. (Which form to use is decided later, from measurements in the epochs.)
     pub(super) fn kept_or_read_again(
         self,
         spec: &LoaderSpec,
@@ -33,7 +34,7 @@ impl LoaderBuilder {
         let is_open = self.spec.cache.as_ref().is_some_and(|cache| cache.tier == Tier::Auto);
         let may_be_read_again =
             is_open && !self.plan_only && store.is_local() && self.is_on_local_disks(&store);
-        // The cache is needed if the options do not work without it, as for exact shuffles of many rows.
+        // The cache stays if the options cannot be settled without it, as for an exact shuffle of many rows.
         let without = may_be_read_again.then(|| self.without_cache().arranged(spec, io, store.clone()).ok());
         let Some(mut without) = without.flatten().filter(|without| !without.has_forms()) else {
             return self.arranged(spec, io, store);
@@ -41,7 +42,8 @@ impl LoaderBuilder {
         let Some(cache) = self.open_cache()? else { return Ok(without) };
         let why = match self.among {
             1 => without.why_read_again(io, &cache),
-            // The memory of a mix is divided later: only then is it known whether all rows fit it.
+            // The memory of a mix is divided among its sources later, so it is not yet known whether all rows
+            // fit it.
             _ if without.order.is_exact() => None,
             _ => without.why_faster(io, &cache),
         };
@@ -74,7 +76,7 @@ impl Settled {
         !CacheForm::all(&self.columns.codecs, self.fetcher.reads.projection.schema()).is_empty()
     }
 
-    /// Says why these rows are read again instead of being kept; `None` if they are kept.
+    /// Says why the cache does not keep these rows, which are read again instead; `None` if it keeps them.
     fn why_read_again(&self, io: &IoRuntime, cache: &DiskCache) -> Option<String> {
         match &self.fetcher.reads.row_memory {
             Some(_) if self.to_keep().held < MIN_MEASURED_BYTES => None,
@@ -83,8 +85,8 @@ impl Settled {
         }
     }
 
-    /// Says why rows that do not stay in memory are read again, from what was measured: by an earlier run, or
-    /// now.
+    /// Compares the measured costs of rows that do not stay in memory, which this run or an earlier one
+    /// measured. Says why reading them again is not slower than a cache; `None` if the cache is faster.
     fn why_faster(&self, io: &IoRuntime, cache: &DiskCache) -> Option<String> {
         // A cache does not keep row groups that are read in pieces.
         if !self.fetcher.reads.pieces.is_empty() {
@@ -116,8 +118,8 @@ impl Settled {
         ToKeep { rows, stored, held, threads: self.threads, page_cache: page_cache() }
     }
 
-    /// The key under which the measured costs are noted. They hold for these rows and columns, as this
-    /// version of forebay reads them.
+    /// The key under which the cache notes the measured costs. They are valid for the same rows and columns,
+    /// and for this version of forebay.
     fn key_of_costs(&self) -> Key {
         let reads = &self.fetcher.reads;
         let filter = self.spec.filter.as_ref().map(|filter| kept_text(filter.canonical()));
@@ -130,7 +132,7 @@ impl Settled {
         Key::new(&data, reads.catalog.rows(), version, 0, &rows, reads.projection.schema())
     }
 
-    /// Measures what rows cost; `None` if a row group cannot be read.
+    /// Measures the costs of reading rows again and of a cache; `None` if a row group cannot be read.
     fn costs(&self, io: &IoRuntime, cache: &DiskCache, rows: &ToKeep) -> Option<RowCosts> {
         let trial = self.trial(io)?;
         let source_disk = rows.is_read_from_disk(rows.stored).then(|| self.source_disk()).flatten();
@@ -139,7 +141,7 @@ impl Settled {
         Some(RowCosts { again: trial.again, kept: trial.kept, source_disk, cache_disk })
     }
 
-    /// The rate of the disk of the data set, measured with its largest file.
+    /// The bytes per second that the disk of the data set delivers, measured with the largest file.
     fn source_disk(&self) -> Option<f64> {
         let reads = &self.fetcher.reads;
         let largest = reads.catalog.files.iter().max_by_key(|file| file.size)?;
@@ -163,7 +165,7 @@ mod tests {
     const FAST: RowCosts = RowCosts { again: 1e-8, kept: 1e-7, source_disk: None, cache_disk: None };
     const SLOW: RowCosts = RowCosts { again: 1e-6, kept: 1e-7, source_disk: None, cache_disk: None };
 
-    /// A loader over 4,000 rows of a local file: 20 MB, as smaller ones are not measured.
+    /// A loader over a local file with 4,000 rows of 5 KB: smaller files are not measured.
     fn rows(folder: &Path) -> LoaderBuilder {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..4_000));
         let texts: ArrayRef =
@@ -178,7 +180,7 @@ mod tests {
         Dataset::open(folder).unwrap().loader().shuffle(Shuffle::seeded(3)).batch_size(100).threads(1)
     }
 
-    /// Settles options with a cache for which these costs were measured before.
+    /// Notes `costs` as measured before, and settles the options with the cache.
     fn settled(builder: &LoaderBuilder, cache: &DiskCache, costs: RowCosts) -> Settled {
         let (io, store) = builder.dataset.here().unwrap();
         let key = builder.settle(&io, store.clone()).unwrap().key_of_costs();
@@ -191,7 +193,7 @@ mod tests {
     fn what_was_measured_before_decides_for_each_later_run() {
         let (data, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let cache = DiskCache::open(home.path(), 1 << 30).unwrap();
-        // In a single epoch no rows stay in memory.
+        // With a single epoch, rows do not stay in memory for later epochs.
         let once = rows(data.path()).epochs(1);
         let fast = settled(&once, &cache, FAST);
         assert!(fast.fetcher.reads.row_cache.is_none());
@@ -199,7 +201,7 @@ mod tests {
         let slow = settled(&once, &cache, SLOW);
         assert!(slow.unkept.is_none() && slow.fetcher.reads.row_cache.is_some());
 
-        // A named tier is obeyed, and so is the first choice where nothing new is measured.
+        // A tier that the user names is used. With [`Tier::Auto`], the noted costs decide each time.
         let named = settled(&once.clone().cache_tier(Tier::Rows), &cache, FAST);
         assert!(named.unkept.is_none() && named.fetcher.reads.row_cache.is_some());
         let again = DiskCache::open(home.path(), 1 << 30).unwrap();

@@ -1,4 +1,4 @@
-//! Columns that are delivered under another name.
+//! The option `rename`: columns that are delivered under another name.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use super::patterns::check_is_name;
 use super::places::of_column;
 
 impl LoaderBuilder {
-    /// Gives the selected columns the names that `rename` has for them.
+    /// Sets the delivered names of the selected columns that `rename` renames.
     ///
-    /// Fails for a name that no column has before the renaming, and for two columns of one name.
+    /// Fails if `rename` names a column that is not selected, or if two columns would have one name.
     pub(super) fn name_selected(&self, selected: &mut [Selected]) -> Result<()> {
         if self.spec.rename.is_empty() {
             return Ok(());
@@ -48,7 +48,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The name under which a column would be delivered without `rename`.
+    /// The name of a column before `rename`.
     pub(super) fn unrenamed(&self, selected: &Selected) -> String {
         let column = self.dataset.catalog.schema.field(selected.column).name();
         match &selected.of {
@@ -57,7 +57,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The error for a column to rename that is not read.
+    /// The error if `rename` names a column that is not read.
     fn not_read(&self, name: &str, read: &[String]) -> Error {
         if let Some(error) = self.names_a_view("rename", name) {
             return error;
@@ -100,7 +100,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The error for the name in an option if no delivered column has it.
+    /// The error if an option names a column that is delivered under another name, or not at all.
     pub(super) fn not_delivered(&self, read: &Schema, name: &str) -> Option<Error> {
         if let Some(new) = self.spec.rename.get(name) {
             let cause = format!("there is no column {name:?}, which is delivered as {new:?}");

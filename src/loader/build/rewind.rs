@@ -1,4 +1,4 @@
-//! The plan of a run of which only a saved position is left.
+//! Computes the plan of a past run from a saved position.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -11,12 +11,12 @@ use crate::loader::spec::LoaderSpec;
 use crate::samples::Samples;
 use crate::shard::{OrderId, Position, SavedMix, Shard, damaged, whole_text};
 
-/// More memory than any window takes, because a plan by itself needs none.
+/// More memory than any shuffle window takes. A plan that reads no rows uses none of it.
 const ANY_MEMORY: u64 = 1 << 50;
 
 impl Rewind {
-    /// The plan of the run that a position was saved in. `sources` are its data sets, in the order of the mix
-    /// if there are several, each with the rows that were denied in that run.
+    /// Computes the plan of the run in which a position was saved. `sources` are the data sets of the run, in
+    /// the order of its mix if there are several, each with the rows that were denied in that run.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny, Position, Rewind};
@@ -62,12 +62,12 @@ impl Rewind {
             ..builder.spec.clone()
         };
         let loader = builder.spec(run).plan_only().build()?;
-        // The plan also names rows that are denied from a step on, since they keep their places.
+        // Rows that are denied only from a step on stay in the order, so the plan contains them too.
         let mut planned = position.clone();
         planned.sources.iter_mut().for_each(|source| source.order.denied_from = None);
         loader.restore(&planned)?;
-        // Between epochs a run may change its denied rows from there on, but the plan describes the run as it
-        // was.
+        // A new run may change its denied rows at an epoch, but here they must be the same as in the saved
+        // run.
         for (number, (saved, source)) in position.sources.iter().zip(loader.sources.all()).enumerate() {
             let checked = saved.order.check_denied(&source.order_id());
             if position.is_mix() { checked.map_err(of_source(number))? } else { checked? }
@@ -76,14 +76,15 @@ impl Rewind {
     }
 }
 
-/// The mix that a saved position describes.
+/// Builds the mix that a saved position describes.
 fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder> {
     let mut schedule =
         saved.schedule.iter().map(|(step, parts)| (*step, parts.iter().map(|part| *part as f64).collect()));
     let (_, weights): (u64, Vec<f64>) = schedule.next().ok_or_else(damaged)?;
     let schedule = schedule.collect();
     let sources = sources.into_iter().zip(weights).enumerate().map(|(number, (mut source, weight))| {
-        // Each source gets other names, since columns of the same name would need to have the same type.
+        // A mix requires one type for columns of one name, so the columns of each source get a different
+        // name.
         for column in source.spec.columns.iter().flatten() {
             source.spec.rename.insert(column.clone(), number.to_string());
         }
@@ -101,7 +102,8 @@ fn mixed(sources: Vec<LoaderBuilder>, saved: &SavedMix) -> Result<LoaderBuilder>
 }
 
 impl Dataset {
-    /// The plan of the run that a position was saved in. `deny` has the rows that were denied in that run.
+    /// Computes the plan of the run in which a position was saved. `deny` has the rows that were denied in
+    /// that run.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny, Position};
@@ -120,12 +122,12 @@ impl Dataset {
         Rewind::of([(self.clone(), deny)], position)
     }
 
-    /// The options with which a loader over this data set has this order.
+    /// The options of a loader over this data set that puts its rows in the order that `order` identifies.
     fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
         let refused: Vec<_> =
             self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();
         let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());
-        // No column will be read, so any column serves.
+        // The options must name a column. None is read, so any column will do.
         let column = names.into_iter().find(|name| !refused.contains(&Some(name.as_str().into())));
         let whole = |text: &Option<String>, what| -> Result<Option<String>> {
             text.as_deref().map(|text| whole_text(text, what).map(str::to_owned)).transpose()

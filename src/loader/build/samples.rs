@@ -1,4 +1,5 @@
-//! Samples of several rows: which rows they have, and which form these take in a batch.
+//! Samples of several rows (windows, packs, buckets and drawn rows): finds the rows of each, and the form in
+//! which a batch delivers them.
 
 use std::sync::Arc;
 
@@ -24,24 +25,25 @@ use crate::samples::{
     UnfitRow, Window, Windows,
 };
 
-/// The largest number of classes that a warning names.
+/// The largest number of classes that one warning lists.
 const MAX_NAMED_CLASSES: usize = 5;
 
-/// The version of the rules by which the values of a column determine samples; results that were kept by
-/// another version are not used.
+/// The version of the rules that make samples from the values of a column. Results that another version has
+/// kept on disk are not used.
 const KEPT_VERSION: u32 = 4;
 
-/// The bytes that locate a row of a sample while its batch is made.
+/// The bytes of the entry that locates one row of a sample while its batch is made.
 const PLACE_BYTES: u64 = 24;
 
-/// The samples that are made from the selected rows, and what was found out about them.
+/// The samples that are made from the selected rows, with warnings and rows that cannot be in a sample.
 pub(super) struct FoundSamples {
     pub(super) index: SampleIndex,
-    /// The number of rows in the largest sample, if the lengths of rows determine it.
+    /// The number of rows in the largest sample, for packs and buckets, whose samples depend on lengths.
     pub(super) largest: Option<u64>,
     /// A warning about classes that no row has.
     pub(super) warning: Option<String>,
-    /// The rows in this rank's share that are in no sample, up to one more than may be skipped.
+    /// The rows that cannot be in a sample, as far as this rank counts them, up to one more than may be
+    /// skipped.
     pub(super) left_out: Vec<BadRow>,
 }
 
@@ -52,8 +54,8 @@ impl From<SampleIndex> for FoundSamples {
 }
 
 impl LoaderBuilder {
-    /// Sets the columns to read if none are listed: those of a window's offsets, or those that are packed.
-    /// Refuses options of columns that are packed.
+    /// Sets the columns to read if the user lists none: those in the offsets of a window, or those that are
+    /// packed. Also refuses other options for packed columns.
     pub(super) fn columns_of_samples(&mut self) -> Result<()> {
         if self.plan_only {
             return Ok(());
@@ -77,7 +79,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// Refuses options that do anything else with columns that are packed.
+    /// Refuses options that would change packed columns in another way.
     fn check_packs(&self, pack: &Pack) -> Result<()> {
         let spec = &self.spec;
         if let Some((name, _)) =
@@ -102,7 +104,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The samples that the rows of a batch make, and their schema.
+    /// The form in which a batch delivers samples, and the schema of batches.
     pub(super) fn form(
         &self,
         projection: &Projection,
@@ -179,7 +181,8 @@ impl LoaderBuilder {
             schema.fields().iter().enumerate().filter(|(_, field)| field.name() != ROW_MASK)
         {
             let rows = match self.is_stacked(field.name()) {
-                // The number of rows comes from the stack.
+                // A column in a stack has all rows of the window here. The stack decides which of them are
+                // delivered.
                 true => (0..window.length()).collect(),
                 false => rows_of(window, field.name()),
             };
@@ -193,13 +196,13 @@ impl LoaderBuilder {
         }
         let shape = WindowShape::new(window.length(), window.drawn_frames(), columns);
         let mut fields = shape.delivered()?;
-        // The mask says for each window whether it counts.
+        // The column `row_mask` has one value for each window.
         fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
         Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
     }
 
-    /// The number of rows of a window for which a column is delivered, and the random draws that these rows
-    /// share; `None` if samples are not windows.
+    /// The number of rows of a window for which a column is delivered, and whether these rows share their
+    /// random draws. `None` if samples are not windows.
     pub(super) fn rows_of_window(&self, name: &str) -> Option<(usize, Frames)> {
         match &self.spec.samples {
             Samples::Windows(window) => Some((rows_of(window, name).len(), window.drawn_frames())),
@@ -207,8 +210,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// Refuses a window that lists the views of an image at different offsets: each image is decoded once for
-    /// all its views.
+    /// Refuses a window that lists the views of an image at different offsets, because each image is decoded
+    /// once for all its views.
     fn check_offsets_of_views(&self, window: &Window) -> Result<()> {
         for (name, views) in self.all_views() {
             let columns: Vec<String> = views.iter().map(|view| view.column(name)).collect();
@@ -225,9 +228,9 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The largest number of bytes that a sample takes in a batch whose rows take `bytes` each. For buckets,
-    /// and for the part of packs beside their numbers, it is known once the lengths of rows are: until then a
-    /// sample counts as one row.
+    /// The largest number of bytes that a sample takes in a batch in which each row takes `bytes`. Sizes of
+    /// buckets and packs depend on the lengths of rows, which are not known yet. Until then a bucket counts
+    /// as one row, and a pack as its numbers and one row.
     pub(super) fn sample_bytes(&self, form: &SampleForm, bytes: u64) -> u64 {
         match (form, &self.spec.samples) {
             (SampleForm::Packs(packs), _) => packs.bytes().saturating_add(bytes),
@@ -236,7 +239,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The samples that the selected rows make.
+    /// Makes the samples from the selected rows.
     pub(super) fn sample_index(
         &self,
         io: &IoRuntime,
@@ -307,7 +310,8 @@ impl LoaderBuilder {
         Ok(FoundSamples { largest, left_out, ..index.into() })
     }
 
-    /// The lengths of the selected rows of each row group by a column, which is read once.
+    /// The lengths of the selected rows in each row group, as a column gives them. The column is read only
+    /// once, since the lengths are kept on disk.
     pub(super) fn lengths_by(
         &self,
         io: &IoRuntime,
@@ -321,17 +325,18 @@ impl LoaderBuilder {
         io.wait_for(async move { select::lengths(rows, &deciding, &key).await })?
     }
 
-    /// The key under which the findings from the columns `names` of the selected rows are kept. Of the
-    /// samples, only windows are part of the key, since lengths and classes do not depend on their use.
+    /// The key under which the results for the columns `names` of the selected rows are kept on disk. The key
+    /// contains a window, but no other kind of samples, since lengths and classes do not depend on the
+    /// samples.
     fn kept_key(&self, window: Option<&Window>, names: &[&str], denied: Option<&str>) -> String {
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let key = (window, names, filter, denied, &self.only, KEPT_VERSION);
-        // The key consists of names, numbers and texts, so this cannot fail.
+        // Names, numbers and texts can always be written as JSON.
         serde_json::to_string(&key).unwrap_or_default()
     }
 
-    /// Takes the rows that are in no sample out of the `lengths` of a column, and returns those that this
-    /// rank counts. Each of them belongs to one rank, so that all ranks together count it once.
+    /// Takes the rows that cannot be in a sample out of `lengths`, and returns those that this rank counts.
+    /// The ranks divide these rows, so that each row is counted once.
     ///
     /// # Errors
     /// Fails if there is such a row and bad rows are not skipped.
@@ -352,7 +357,7 @@ impl LoaderBuilder {
         let mut unfit = samples.without_unfit(lengths);
         let at_most = match self.spec.on_bad_row {
             OnBadRow::Skip { at_most, .. } => at_most,
-            // The run was built with these rows left out, or has none.
+            // A plan without reads belongs to a run that left these rows out, or that had none.
             OnBadRow::Raise if self.plan_only => {
                 unfit.for_each(drop);
                 return Ok(Vec::new());
@@ -373,7 +378,7 @@ impl LoaderBuilder {
         Ok(left_out)
     }
 
-    /// Samples that are drawn by the values of a column, and a warning about classes that no row has.
+    /// Makes samples of rows that are drawn by weight, and a warning about classes that no row has.
     fn drawn(
         &self,
         sample: &Sample,
@@ -382,7 +387,7 @@ impl LoaderBuilder {
         values: ColumnValues,
     ) -> Result<(SampleIndex, Option<String>)> {
         if selected.iter().all(|rows| rows.count() == 0) {
-            // If no row is selected, a later check has an error that says more.
+            // If no rows are selected, a later check gives a better error.
             return Ok((SampleIndex::of_rows(selected), None));
         }
         let made = Population::new(sample, values).map_err(|(row, error)| match row {
@@ -408,8 +413,8 @@ impl LoaderBuilder {
     }
 }
 
-/// The rows of a window for which a column is delivered. A column that is made from another one is delivered
-/// for the same rows.
+/// The rows of a window for which a column is delivered. A column that is made from another column, such as a
+/// mask, has the rows of the other column.
 fn rows_of(window: &Window, name: &str) -> Vec<u32> {
     if name == ROW_ID {
         return (0..window.length()).collect();

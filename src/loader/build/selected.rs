@@ -1,4 +1,4 @@
-//! The second step of building a loader: its rows, and the samples that are made from them.
+//! The second step of building a loader: selects its rows, and makes samples from them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
 use crate::shard::{CostRanks, Mixing, OrderSpec};
 
-/// As long as it is unknown how much memory samples of several rows need beside their rows, they may take the
+/// An allowance for the memory that samples of several rows need beside their rows, until it is known: the
 /// memory of the rows divided by this number.
 const SAMPLES_DIVISOR: u64 = 32;
 
-/// For some row groups, by their index, the pages to read.
+/// The pages to read, by the indices of row groups. Other row groups are read as a whole.
 type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 
-/// The samples of a loader, before they are put in an order.
+/// The selected rows and samples of a loader, before they are put in an order.
 pub(super) struct Selected {
     pub(super) samples: SampleIndex,
-    /// Every sample's place in the order by cost, if the processes shall share the cost of a step equally.
+    /// Each sample's rank in the order by cost, if the option `balance` is used.
     pub(super) costs: Option<Arc<CostRanks>>,
-    /// The pages with selected rows, for row groups of which only few rows are selected.
+    /// The pages that hold selected rows, for row groups with only few selected rows.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
-    /// The batches, now that the number of rows of a sample is known.
+    /// The batches of a rank, computed again now that the number of rows of a sample is known.
     pub(super) batches: Batches,
-    /// The memory, divided for these batches and for the data that is kept for the data set.
+    /// The division of the memory, for these batches and for `beside`.
     pub(super) sizing: Sizing,
-    /// The bytes of data, such as the catalogue and the selection, that is kept for the data set.
+    /// The bytes of all data that is kept for the data set, such as the catalogue and the selected rows.
     pub(super) beside: u64,
-    /// A warning about denied rows or classes that do not exist.
+    /// A warning about denied rows, or classes with a weight, that do not exist.
     pub(super) warning: Option<String>,
     pub(super) left_out: Vec<BadRow>,
 }
 
 impl LoaderBuilder {
-    /// Selects the rows, and finds the samples that they make.
+    /// Selects the rows, and makes samples from them.
     pub(super) fn select(&self, io: &IoRuntime, checked: &Checked) -> Result<Selected> {
         let Checked { spec, denied, reads, .. } = checked;
         let least = match spec.filter.is_some() || !spec.samples.are_rows() {
@@ -108,8 +108,8 @@ impl LoaderBuilder {
         Ok((selected.iter().enumerate().map(of_group).collect(), unknown))
     }
 
-    /// The pages with selected rows, for row groups of which only few rows are selected. A cache keeps whole
-    /// row groups.
+    /// The pages that hold selected rows, for row groups with only few selected rows. `None` with a cache,
+    /// which keeps whole row groups.
     fn pages_of(&self, io: &IoRuntime, checked: &Checked, rows: &[RowSet]) -> Result<Pages> {
         let Checked { spec, reads, .. } = checked;
         let is_asked_for = spec.filter.is_some() || !spec.deny.is_empty() || self.only.is_some();
@@ -122,7 +122,7 @@ impl LoaderBuilder {
         Ok((!pages.is_empty()).then(|| Arc::new(pages)))
     }
 
-    /// The rows of other row groups into which samples continue.
+    /// The first rows of row groups that belong to samples which begin in an earlier row group.
     fn heads_of(&self, io: &IoRuntime, checked: &Checked, samples: &SampleIndex) -> Result<Arc<Heads>> {
         if !samples.run_on() || self.plan_only {
             return Ok(Arc::default());
@@ -133,7 +133,7 @@ impl LoaderBuilder {
         Ok(Arc::new(Heads::new(samples, &reads.catalog, &reads.projection, pages)?))
     }
 
-    /// The least memory budget, in bytes, that would do if all rows were selected and each were a sample.
+    /// The least memory budget, in bytes, for a loader that selects all rows and makes each row a sample.
     fn least_of_all(&self, checked: &Checked) -> Result<u64> {
         let Checked { spec, reads, .. } = checked;
         let samples = SampleIndex::of_rows(select::live_rows(&reads.catalog)?);
@@ -146,7 +146,7 @@ impl LoaderBuilder {
                 let least = sizing.least(reads, &samples, &order, split);
                 least.saturating_add(least / SAMPLES_DIVISOR)
             }
-            // Rows in stored order need no window, and for an exact shuffle a cache may keep all rows.
+            // Rows in stored order need no window, and an exact shuffle may keep all rows in a cache.
             Mixing::Stored | Mixing::Exact => 0,
         })
     }

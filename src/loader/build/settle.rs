@@ -1,4 +1,5 @@
-//! The checked options of a loader: defaults filled in, rows selected, memory divided.
+//! Settles the options of a loader: fills in defaults, selects the rows, puts them in an order, and divides
+//! the memory.
 //!
 //! ```text
 //! options ─► Checked ─► Selected ─► Ordered ─► Settled
@@ -31,27 +32,27 @@ use crate::reader::row_memory::RowMemory;
 use crate::samples::SampleIndex;
 use crate::shard::{OrderSpec, Portion, Split};
 
-/// All rows stay in memory if they take at most the memory of the loader divided by this.
+/// All rows stay in memory from epoch to epoch if they take at most the memory budget divided by this number.
 const STAYING_DIVISOR: u64 = 8;
 
-/// The checked options of a loader with the defaults filled in, before anything is started.
+/// The settled options of a loader, before anything is started.
 pub(super) struct Settled {
     /// The options with the defaults filled in.
     pub(super) spec: LoaderSpec,
-    /// The options of its shuffle that the user left open.
+    /// Flags for options, such as the number of lanes, that say whether the user left them open.
     pub(super) open: Open,
     pub(super) threads: usize,
     pub(super) columns: Delivered,
     pub(super) fetcher: Fetcher,
-    /// The files that were opened, which stay open for the loader.
+    /// Keeps the opened files open as long as the loader.
     pub(super) reading: Reading,
     pub(super) selected: SampleIndex,
     pub(super) order: OrderSpec,
     pub(super) split: Split,
     pub(super) sizing: Sizing,
-    /// The batches for which the memory is divided.
+    /// The size of the batches for which the memory is divided.
     pub(super) batches: Batches,
-    /// The bytes of data, such as the catalogue and the selection, that is kept for the data set.
+    /// The bytes of all data that is kept for the data set, such as the catalogue and the selected rows.
     beside: u64,
     /// A hash of the denied rows.
     pub(super) denied: Option<String>,
@@ -60,12 +61,13 @@ pub(super) struct Settled {
     pub(super) warning: Option<String>,
     /// The rows that are in no sample, which each epoch counts as bad.
     pub(super) left_out: Arc<[BadRow]>,
-    /// The cache, if it keeps nothing.
+    /// The cache that the user gave, and the reason why it keeps nothing; `None` otherwise.
     pub(super) unkept: Option<Unkept>,
 }
 
 impl LoaderBuilder {
-    /// Checks everything, and fills in the open options. Patterns of names stay as they were given.
+    /// Checks all options, and fills in those that the user left open. The settled options contain patterns
+    /// of names as the user gave them.
     pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         if self.needs_row_ids() {
             read_row_ids(io, &store, &self.dataset.catalog)?;
@@ -76,7 +78,8 @@ impl LoaderBuilder {
         named.kept_or_read_again(&self.spec, io, store)
     }
 
-    /// Settles options without patterns of names. `spec` has them as they were given.
+    /// Settles options in which names replace patterns. `spec` has the same options with the patterns that
+    /// the user gave.
     pub(super) fn arranged(&self, spec: &LoaderSpec, io: &IoRuntime, store: Store) -> Result<Settled> {
         let checked = self.checked(spec.clone(), store)?;
         let selected = self.select(io, &checked)?;
@@ -92,8 +95,8 @@ impl LoaderBuilder {
         *row_id || skips || names_rows || self.plan_only
     }
 
-    /// The last step of building a loader's options: divides the memory for an order, and sets up the fetcher
-    /// with its share.
+    /// The last step of settling: divides the memory for an order, and sets up the fetcher with the memory
+    /// for row groups.
     fn sized(&self, checked: Checked, selected: Selected, ordered: Ordered) -> Result<Settled> {
         let Checked { mut spec, open, threads, columns, reading, denied, default_window, .. } = checked;
         let (withheld, warning) = (checked.withheld, selected.warning);
@@ -125,8 +128,8 @@ impl LoaderBuilder {
         })
     }
 
-    /// The same options as a source of a mix, with `memory` as its share of the memory: batches have up to
-    /// `rows` rows.
+    /// Settles the options again as a source of a mix. `memory` is the source's share of the memory, and
+    /// `rows` the most rows that it has in a batch.
     pub(super) fn divided(
         &self,
         io: &IoRuntime,
@@ -151,7 +154,7 @@ impl LoaderBuilder {
 }
 
 impl Settled {
-    /// The settled options that a plan needs to sum up what a rank reads.
+    /// The settled options that are needed to sum up the reads of a rank in a plan.
     pub(super) fn planned(&self) -> Planned<'_> {
         let Settled { selected: samples, order, split, fetcher, sizing, unkept, .. } = self;
         let read_again = unkept.as_ref().map(|unkept| &*unkept.why);
@@ -168,14 +171,14 @@ impl Settled {
         self.batches.row_bytes()
     }
 
-    /// The number of samples in an epoch.
+    /// The number of samples in an epoch, which are rows by default.
     pub(super) fn rows(&self) -> u64 {
         self.split.rows
     }
 
-    /// The least memory that these options need as a source of a mix.
+    /// The least memory, in bytes, with which these options work as a source of a mix.
     pub(super) fn least(&self, rows: u64, portion: Portion) -> u64 {
-        // The sizing has more memory than any batches need, because the least is found from below.
+        // The starting point is more memory than any batches need; `Sizing::least` then computes the least.
         let sizing = Sizing::new(u64::MAX / 4, self.batches.of_rows(rows));
         let sizing = sizing.unwrap_or(self.sizing).beside(self.beside);
         let order = self.order.clone().with_portion(portion);
@@ -185,8 +188,8 @@ impl Settled {
     }
 }
 
-/// The budget for row groups, and the reads with a part of it in which all rows stay, if they are few: later
-/// epochs do not read them then. A cache on disk has them already.
+/// Sets up the budget for row groups. If all rows are few enough, a part of the budget holds them from epoch
+/// to epoch, so that they are read only once. That is not done if a cache on disk keeps them already.
 fn staying(
     reads: Reads,
     samples: &SampleIndex,

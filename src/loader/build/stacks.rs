@@ -1,4 +1,4 @@
-//! Columns that are stacked: their names, and the one column that is delivered for them.
+//! The option `stack`: the names of the columns in a stack, and the matrix that is delivered for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::places::of_column;
 use crate::column::{Codec, Column, NullMaskCodec, Pad, Stack, StackCodec};
 
 impl LoaderBuilder {
-    /// The same options with stored names in place of the patterns in stacks. Options that name a stack then
-    /// name its columns.
+    /// Returns this builder with stored names in place of the patterns in stacks. Options that were given for
+    /// a stack are then given for each of its columns.
     pub(super) fn with_stacks(mut self) -> Result<Self> {
         if self.spec.stack.is_empty() {
             return Ok(self);
@@ -44,7 +44,7 @@ impl LoaderBuilder {
         Ok(self)
     }
 
-    /// The stored names of the columns of a stack, in order.
+    /// The stored names of the columns in a stack, in their order, with names in place of patterns.
     fn stacked(&self, stack: &str, listed: &Stack, projection: &Projection) -> Result<Vec<String>> {
         let stored: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
@@ -80,7 +80,8 @@ impl LoaderBuilder {
         Ok(places.into_iter().map(|place| stored[place].clone()).collect())
     }
 
-    /// Gives the options of a stack to each of its columns, and casts the columns to the type of the stack.
+    /// Gives the options of a stack to each of its columns, and adds a cast of the columns to the type of the
+    /// stack.
     fn name_columns(&mut self, name: &str, stack: &Stack, projection: &Projection) -> Result<()> {
         let columns = self.delivered_columns(stack);
         let spec = &mut self.spec;
@@ -107,7 +108,7 @@ impl LoaderBuilder {
         let Some(cast) = stack.cast() else { return Ok(()) };
         for column in &columns {
             let stored = projection.schema().field_with_name(column).map(|field| field.data_type());
-            // Lists are refused by the type that they are stored with.
+            // A list is not cast, so that the error for lists in a stack names the stored type.
             let is_as_wanted = stored.is_ok_and(|stored| stored == cast.data_type() || stored.is_nested());
             let options = spec.column(column);
             if options.cast.is_none() && options.encode.is_none() && !is_as_wanted {
@@ -123,14 +124,14 @@ impl LoaderBuilder {
         self.spec.stack.values().any(|stack| stack.columns().iter().any(is_it))
     }
 
-    /// The names of a stack's columns in other options.
+    /// The delivered names of the columns in a stack, which other options use.
     fn delivered_columns(&self, stack: &Stack) -> Vec<String> {
         let names = stack.columns().iter();
         names.map(|stored| self.spec.rename.get(stored).unwrap_or(stored).clone()).collect()
     }
 
-    /// Makes the columns of the stacks, and of their masks. `each` has the columns that are read, of which
-    /// those in a stack become [`Codec::Stacked`].
+    /// Makes the columns of the stacks and of their masks. `each` has the columns that are read; the columns
+    /// among them that are in a stack become [`Codec::Stacked`].
     pub(super) fn stacks(
         &self,
         read: &Schema,

@@ -1,4 +1,4 @@
-//! Starts a loader of checked options, or says what it would read.
+//! Starts a loader with checked options, or describes what it would read.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -33,10 +33,10 @@ impl LoaderBuilder {
     /// Checks everything, scans the filter's columns if there is a filter, and starts the loader's threads.
     ///
     /// # Errors
-    /// Fails for a column that does not exist or has an unsupported type, a number that cannot work, a filter
-    /// that selects nothing, a window or a row group that does not fit into the memory, and a trace that
-    /// cannot be written. For a mix also: an option that does not belong there, a weight that cannot work,
-    /// columns of one name with different types, and an epoch without a step or an end.
+    /// Fails for a column that does not exist or has an unsupported type, a number that is out of range, a
+    /// filter that selects nothing, a window or a row group that does not fit into the memory, and a trace
+    /// that cannot be written. For a mix also: an option that the mix or its sources do not have, weights
+    /// that cannot be used, columns of one name with different types, and an epoch without a step or an end.
     pub fn build(self) -> Result<Loader> {
         if self.is_mix() {
             return Ok(self.begins_after(self.mix()?.start()?));
@@ -51,8 +51,8 @@ impl LoaderBuilder {
         Ok(this.begins_after(Loader { sources: Sources::one(source) }))
     }
 
-    /// Starts a source with these options on a pool. `first_number` is the number of rows in the data sets of
-    /// the sources before it.
+    /// Starts a loader of one data set, or a source of a mix, on a pool of threads. `first_number` is the
+    /// number of rows in the data sets of the sources before it.
     pub(super) fn start(
         self,
         settled: Settled,
@@ -68,7 +68,8 @@ impl LoaderBuilder {
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
         let engine = Engine::start(means, fetcher.reads.row_cache.clone());
         let tiers = fetcher.reads.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
-            // If entries are read into memory, memory is planned for cells as they are stored.
+            // If the cache's files cannot be mapped, their rows are read into memory, which is planned for
+            // cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
                 true => CacheForm::all(&codecs, fetcher.reads.projection.schema()),
                 false => Vec::new(),
@@ -81,7 +82,7 @@ impl LoaderBuilder {
             true => held_schema(fetcher.reads.projection.schema(), &codecs, &lengths.keys, is_cached),
             false => None,
         };
-        // A cache keeps rows as they are stored.
+        // A cache keeps the stored values, so columns are read as codes only without a cache.
         if held.is_some() && !is_cached {
             let columns = codecs.iter().zip(&lengths.keys);
             let codes = columns.map(|(codec, is_key)| codec.held().filter(|_| !is_key)?.codes());
@@ -144,8 +145,9 @@ impl LoaderBuilder {
     }
 
     /// Describes what this rank would read in an epoch, like [`Loader::plan`] of the loader that
-    /// [`build`](Self::build) makes: from footers alone, or after a scan of the filter's columns if there is
-    /// a filter, and after a trial with a row group if a cache is left to measurements. Starts no thread.
+    /// [`build`](Self::build) makes. No threads are started. The plan needs footers alone; but with a filter,
+    /// the filter's columns are read, and with a cache of [`Tier::Auto`](crate::Tier::Auto), a row group may
+    /// be read for a measurement.
     ///
     /// # Errors
     /// The errors of [`build`](Self::build), except that no trace is written.
@@ -158,7 +160,7 @@ impl LoaderBuilder {
         Ok(this.settle(&io, store)?.planned().plan(epoch))
     }
 
-    /// Keeps only the files that the filter does not rule out.
+    /// Leaves out the files that, by the filter, have no matching rows.
     pub(super) fn of_kept_files(mut self) -> Result<Self> {
         if let Some(filter) = &self.spec.filter {
             let catalog = &self.dataset.catalog;
@@ -176,13 +178,13 @@ impl LoaderBuilder {
     }
 }
 
-/// The seed for random draws that are made for rows. Each source of a mix has a different one; otherwise rows
-/// at the same place in two sources would get the same crops.
+/// The seed of the random draws for rows, such as crops. It differs between the sources of a mix, so that
+/// rows with the same index in two sources do not get the same crops.
 fn augmentation_seed(seed: u64, source: u64) -> u64 {
     if source == 0 { seed } else { row_key(seed, u64::MAX, source) }
 }
 
-/// The record of a loader's activity, with a timeline if there is a file for it.
+/// Creates the record of the loader's activity, with a timeline if `trace` names a file for it.
 pub(super) fn monitor(trace: &Option<PathBuf>, threads: usize) -> Result<Arc<Monitor>> {
     let trace = trace.as_ref().map(paths::local).transpose()?;
     Ok(Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?))

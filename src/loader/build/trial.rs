@@ -1,8 +1,11 @@
-//! Measures what the rows of a data set cost on this processor: read again, and from a cache.
+//! Measures the time that a row of a data set takes on this processor if it is decoded again, and if it comes
+//! from a cache.
 //!
-//! One row group is decoded. Copies of its rows are then gathered into batches in two ways: at random places,
-//! as a cache has them, and in the order of a deal, into which narrow columns are brought after decoding. The
-//! copies are more than the second-level cache of a processor holds, as the rows of a window are.
+//! One row group is decoded. Copies of its rows are then gathered into batches in two ways. Rows from a cache
+//! lie in stored order, so they are gathered at random places. For rows that are decoded again, narrow
+//! columns are first brought into the shuffled order of the row group (its deal), and then gathered in that
+//! order. The copies are larger than the second-level cache of a processor, as the rows of a shuffle window
+//! are.
 
 use std::time::Duration;
 
@@ -18,29 +21,29 @@ use crate::loader::threads::IoRuntime;
 use crate::reader;
 use crate::shard::{Mixing, Part, row_key};
 
-/// A smaller row group is copied until the copies have about this number of bytes.
+/// A small row group is copied until the copies have about this number of bytes.
 const COPIED_BYTES: usize = 32 << 20;
 /// The largest number of copies that are made of a row group.
 const MAX_COPIES: usize = 64;
-/// Copies take at most the memory for row groups divided by this.
+/// The copies take at most the memory for row groups divided by this number.
 const COPIES_DIVISOR: u64 = 4;
-/// The number of rows that are gathered, if the copies have as many.
+/// The number of rows that are gathered, or all rows of the copies if these are fewer.
 const GATHERED_ROWS: usize = 32_768;
 /// The largest number of rows in a batch that is gathered.
 const MAX_BATCH_ROWS: usize = 8192;
-/// Work is repeated, and the fastest time counts, until it has taken this long.
+/// Work is repeated until it has taken this long; the fastest time counts.
 const REPEATED: Duration = Duration::from_millis(20);
 const MAX_REPEATS: usize = 3;
 
-/// The processor time of a row, in seconds: `again` if it is decoded and gathered, `kept` if it is gathered
-/// from a cache.
+/// The processor time for a row, in seconds: `again` to decode and gather it, `kept` to gather it from a
+/// cache.
 pub(super) struct TrialTimes {
     pub(super) again: f64,
     pub(super) kept: f64,
 }
 
 impl Settled {
-    /// Measures rows of one row group, which is read for it. `None` if it cannot be read.
+    /// Reads one row group and measures its rows. Returns `None` if it cannot be read.
     pub(super) fn trial(&self, io: &IoRuntime) -> Option<TrialTimes> {
         let samples = self.selected.of_epoch(0);
         let counts = self.selected.row_counts();
@@ -61,31 +64,31 @@ impl Settled {
     }
 }
 
-/// Rows that are gathered, and their places.
+/// The rows to gather, and the places to gather them from.
 struct Gathering {
-    /// Each column, and its copies.
+    /// For each column, the column of the row group and its copies.
     columns: Vec<Vec<ArrayRef>>,
     rows: usize,
-    /// For each batch, the copy and the row of that copy from which each of its rows comes, all at random.
+    /// For each batch, the sources of its rows as pairs of a copy and a row of this copy, both drawn at
+    /// random.
     at_random: Vec<Vec<(u32, u32)>>,
-    /// The like of `at_random`, but with only the copies drawn at random, each of which gives its rows in
-    /// order.
+    /// Like `at_random`, but only the copy is drawn at random, and a copy gives its rows in order.
     in_order: Vec<Vec<(u32, u32)>>,
-    /// The order of a deal, into which narrow columns are brought.
+    /// A shuffled order of the row group's rows, into which narrow columns are copied after decoding.
     deal: Vec<u32>,
     is_shuffled: bool,
 }
 
-/// The places from which the rows of a batch come.
+/// The two ways in which the rows of a batch are spread over the copies.
 #[derive(Clone, Copy)]
 enum GatherOrder {
-    /// Each row is the next one of a copy that is drawn at random.
+    /// Each row is the next row of a copy that is drawn at random.
     InOrder,
     AtRandom,
 }
 
 impl Gathering {
-    /// `None` if there are no rows.
+    /// Copies the rows of a row group and draws the places to gather. Returns `None` if there are no rows.
     fn of_rows(rows: &RecordBatch, bytes: usize, batch: usize, is_shuffled: bool) -> Option<Self> {
         let count = rows.num_rows();
         let more = (bytes / rows.get_array_memory_size().max(1)).min(MAX_COPIES);
@@ -96,7 +99,7 @@ impl Gathering {
             std::iter::once(Ok(column.clone())).chain(more).collect()
         };
         let columns = rows.columns().iter().map(copied).collect::<Result<_>>().ok()?;
-        // Each copy gives its rows in order, one copy after the other at random.
+        // Each row is the next one of a copy that is drawn at random.
         let mut next = vec![0u32; copies];
         let random = |number: u64, below: usize| (row_key(0, number, 0) % below as u64) as u32;
         let gathered = GATHERED_ROWS.min(count * copies) as u64;
@@ -123,7 +126,8 @@ impl Gathering {
         })
     }
 
-    /// The time, in seconds, to gather a row that was decoded again.
+    /// The time, in seconds, to gather a row that was decoded again. It includes the copy of narrow columns
+    /// into a shuffled order.
     fn again(&self) -> Result<f64> {
         if !self.is_shuffled {
             return self.gather(GatherOrder::InOrder, |_| true);
@@ -137,12 +141,12 @@ impl Gathering {
         Ok(dealing.as_secs_f64() / self.rows as f64 + self.gather(GatherOrder::InOrder, is_dealt)? + others)
     }
 
-    /// The time, in seconds, to gather a row that a cache keeps.
+    /// The time, in seconds, to gather a row from a cache, where rows lie in stored order.
     fn kept(&self) -> Result<f64> {
         self.gather(if self.is_shuffled { GatherOrder::AtRandom } else { GatherOrder::InOrder }, |_| true)
     }
 
-    /// The time, in seconds, to gather a row from these places, in the columns that are wanted.
+    /// The time, in seconds, to gather a row from `places`, in the columns for which `is_wanted` is true.
     fn gather(&self, places: GatherOrder, is_wanted: impl Fn(&Vec<ArrayRef>) -> bool) -> Result<f64> {
         let batches = match places {
             GatherOrder::InOrder => &self.in_order,
@@ -172,7 +176,8 @@ impl Gathering {
     }
 }
 
-/// Does work, several times if it takes little time, and returns its least processor time and its result.
+/// Runs `work`, several times if it takes little time. Returns the shortest processor time, and the last
+/// result.
 fn fastest<T>(mut work: impl FnMut() -> Result<T>) -> Result<(Duration, T)> {
     let (mut least, mut all) = (Duration::MAX, Duration::ZERO);
     let mut repeats = 0;
@@ -187,7 +192,7 @@ fn fastest<T>(mut work: impl FnMut() -> Result<T>) -> Result<(Duration, T)> {
     }
 }
 
-/// The processor time of this thread, on which other processes have no influence.
+/// The processor time that this thread has used. Time in which other threads or processes run does not count.
 fn processor_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)

@@ -1,5 +1,5 @@
-//! Columns of vectors: the fields that other options see, the codecs that convert vectors to lists before the
-//! columns' own codecs, and the fields of vectors that can be read by name.
+//! Columns of Spark ML's vectors: the fields that options see, the codecs that first convert vectors to
+//! lists, and the fields of a vector that can be read by name.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use forebay_base::{Error, Result};
 use super::places::of_column;
 use crate::column::{Codec, Column, VectorCodec};
 
-/// The columns with their vectors as lists.
+/// The schema in which vectors are lists.
 pub(super) fn listed_schema(stored: &Schema) -> Schema {
     let fields: Vec<Field> = stored.fields().iter().map(|field| with_lists(field)).collect();
     Schema::new_with_metadata(fields, stored.metadata().clone())
 }
 
-/// The column's codec preceded by the conversion of vectors to lists. Cells of bytes beside a vector are
-/// decoded as usual.
+/// Puts the conversion of vectors to lists before the codec of a column, if the column holds vectors. A
+/// column whose cells are decoded is returned unchanged.
 pub(super) fn after_vectors(column: Column, stored: &Field) -> Result<Column> {
     if !holds_vectors(stored.data_type()) || column.codec.slot().is_some() {
         return Ok(column);
@@ -27,7 +27,7 @@ pub(super) fn after_vectors(column: Column, stored: &Field) -> Result<Column> {
     Ok(Column { codec: Codec::Gather(Arc::new(codec)), field })
 }
 
-/// The mask of a padded column, made from the lists of its vectors.
+/// Makes the mask of a padded column convert the column's vectors to lists first.
 pub(super) fn mask_of_vectors(mask: Column, stored: &Field) -> Column {
     match mask {
         Column { codec: Codec::GatherOf(column, inner), field } if holds_vectors(stored.data_type()) => {
@@ -37,8 +37,9 @@ pub(super) fn mask_of_vectors(mask: Column, stored: &Field) -> Column {
     }
 }
 
-/// Refuses to read the values of vectors or matrices without the fields that distinguish sparse ones: `name`
-/// is the name of the structure, whose type is `stored`, and `fields` are its fields that are read.
+/// Refuses to read the field `values` of vectors or matrices without a field that tells sparse ones from
+/// dense ones. `name` is the name of the structure, `stored` its type, and `fields` are its fields that are
+/// read.
 pub(super) fn check_fields(name: &str, stored: &DataType, fields: &[&str]) -> Result<()> {
     let Some(kind) = SparkMl::from_type(stored) else { return Ok(()) };
     let tells = |field: &&str| *field == TYPE || *field == kind.places();

@@ -1,5 +1,5 @@
-//! Columns of which several views are delivered: their codecs, their names, and the views that other columns
-//! follow.
+//! Image columns that are delivered as several views (differently augmented versions of each image): their
+//! codecs, their names, and the views that other columns follow.
 
 use forebay_arrow::datatypes::{FieldRef, Schema};
 use forebay_base::{Error, Result};
@@ -10,12 +10,12 @@ use super::places::of_column;
 use crate::column::{Column, Followed, NamedView, Views, ViewsCodec, other_view};
 
 impl LoaderBuilder {
-    /// The columns of which several views are delivered, with their options.
+    /// The columns that are delivered as several views, with their options.
     pub(super) fn all_views(&self) -> impl Iterator<Item = (&str, &Views)> {
         self.spec.with_option(|column| column.views.as_ref())
     }
 
-    /// The columns of first views, which replace the stored columns.
+    /// Makes the columns of first views, which take the places of the stored columns.
     pub(super) fn viewed(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let columns = self.all_views().map(|(name, views)| {
             let field = self.read_column(read, name, "decode")?;
@@ -29,7 +29,7 @@ impl LoaderBuilder {
         columns.collect()
     }
 
-    /// The columns of all views except the first ones.
+    /// Makes the columns of all views except the first ones.
     pub(super) fn other_views(&self, read: &Schema) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
         for (name, views) in self.all_views() {
@@ -56,7 +56,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The view whose column has this name, and the column from which it is made.
+    /// The view that is delivered in the column with this name, and the name of its stored column.
     pub(super) fn view(&self, name: &str) -> Option<(&str, &NamedView)> {
         self.all_views().find_map(|(column, views)| {
             let view = views.iter().find(|view| view.column(column) == name)?;
@@ -64,8 +64,8 @@ impl LoaderBuilder {
         })
     }
 
-    /// The error for an option that names the column of a view, if it does: options belong to the column that
-    /// the view is made of.
+    /// The error for an option that is given for the column of a view, instead of the column that the view is
+    /// made from. `None` if `name` is not a view.
     pub(super) fn names_a_view(&self, argument: &str, name: &str) -> Option<Error> {
         let (column, _) = self.view(name)?;
         let error = Error::invalid(format!("{argument} names {name:?}, a view of column {column:?}"));
@@ -78,7 +78,7 @@ impl LoaderBuilder {
         }))
     }
 
-    /// A view as the image that another column follows, if the view has one image for each row.
+    /// Makes a view the image that another column follows. Fails if the view has several images for each row.
     pub(super) fn followed_view(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         let name = view.column(column);
         if view.count.is_some() {
@@ -88,7 +88,7 @@ impl LoaderBuilder {
         self.viewed_as(read, column, view)
     }
 
-    /// A view as an image that other columns follow.
+    /// Makes a view an image that other columns follow.
     pub(super) fn viewed_as(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         self.read_column(read, column, "decode")?;
         let place = read.index_of(column).unwrap_or_default();
@@ -96,7 +96,7 @@ impl LoaderBuilder {
         Ok(Followed { column: place, name, image, of: None, view: Some(view.tag()), around: None })
     }
 
-    /// The error for a column that follows an image of which only views are delivered.
+    /// The error for a column that follows an image which is delivered only as views.
     pub(super) fn has_only_views(&self, image: &str) -> Option<Error> {
         let (_, views) = self.all_views().find(|(column, _)| *column == image)?;
         let name = views.iter().next()?.column(image);

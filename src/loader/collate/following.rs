@@ -1,4 +1,5 @@
-//! Columns that follow another one: their codecs also get the cell of the same row in that column.
+//! Columns that change together with an image, such as boxes that are cropped with it. Their codecs also get
+//! the image's cell of the same row.
 
 use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::DataType;
@@ -11,7 +12,7 @@ use crate::batch::gather;
 use crate::column::{Codec, FollowedRows, GatheredRows, RowCells};
 
 impl Collation {
-    /// The values of a column after they followed another column, if they do, and the bad values with their
+    /// The gathered values, changed with their images if the column follows one, and the bad rows by their
     /// indices.
     pub(super) fn followed(&self, column: usize, gathered: ArrayRef) -> Result<GatheredRows> {
         let collator = &self.request.collator;
@@ -28,7 +29,7 @@ impl Collation {
     }
 }
 
-/// The rows of a column that follows another one.
+/// The rows of a column whose codec follows an image, as the codec sees them.
 struct ViewedRows<'a> {
     collation: &'a Collation,
     column: usize,

@@ -1,5 +1,4 @@
-//! Packs of lists: the lists of a batch one after the other in rows of one length, and the places where each
-//! of them begins.
+//! Packs: lists of numbers joined into rows of fixed length, and the columns that say where each list begins.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,37 +17,41 @@ use crate::batch::{Selection, StoredList, stored_lists, value_bytes};
 use crate::column::GatheredRows;
 use crate::samples::{Pack, PackMarks};
 
-/// The names of the columns that say where the lists of a pack are.
+/// The names of the columns that packs add: a position within its list and a list number for each value, and
+/// the ends of the lists in each pack.
 pub(crate) const POSITION_IDS: &str = "position_ids";
 pub(crate) const SEGMENT_IDS: &str = "segment_ids";
 pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
 
-/// How lists make packs.
+/// How lists are joined into packs.
 #[derive(Debug)]
 pub(crate) struct PackShape {
     /// The number of values in a pack.
     length: usize,
-    /// The field of each column of a batch, without the columns that packs add.
+    /// The fields of the delivered columns, without those that packs add.
     fields: Vec<FieldRef>,
-    /// How each column is packed; `None` for a column that has a value for each list.
+    /// For each column, how its lists are packed; `None` for a column that is delivered as a list of one
+    /// value for each row of the pack.
     packed: Vec<Option<PackedColumn>>,
 }
 
 /// How a column is packed.
 #[derive(Clone, Copy, Debug)]
 struct PackedColumn {
-    /// The value that fills up a pack after its last list.
+    /// The filler after the last list of a pack.
     value: f64,
-    /// The numbers before and after each list.
+    /// The numbers that are put before and after each list, such as marks for the beginning and end of a
+    /// text.
     marks: PackMarks,
 }
 
-/// A piece of a list in a pack.
+/// The part of a list that is in one pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackSegment {
     /// The row of the batch whose list it is.
     row: usize,
-    /// The range that is in the pack, counted in the list together with the numbers before and after it.
+    /// The range of the list's numbers that is in the pack: its start and its length. Marks before and after
+    /// the list count as part of it.
     from: usize,
     length: usize,
 }
@@ -64,7 +67,7 @@ impl PackRows {
         pack.checked_sub(1).map_or(0, |before| self.ends[before]) as usize..self.ends[pack] as usize
     }
 
-    /// The pieces of lists in a pack of `length` numbers.
+    /// The pieces of lists that a pack of `length` numbers consists of.
     fn segments(&self, pack: usize, length: usize) -> impl Iterator<Item = PackSegment> + '_ {
         let mut room = length;
         self.rows_of(pack).map(move |row| {
@@ -77,9 +80,9 @@ impl PackRows {
 }
 
 impl PackShape {
-    /// Packs of lists of the `stored` columns, beside other columns that have a value for each list. `rows`
-    /// has the fields of all columns as they are delivered for single rows, of which the stored ones come
-    /// first.
+    /// The packs of the lists in those of the `stored` columns that `pack` names. `rows` has the field of
+    /// every delivered column as it would be for single rows, those of stored columns first; columns that are
+    /// not packed are delivered as lists.
     pub(crate) fn new(pack: &Pack, stored: &Schema, rows: &[FieldRef]) -> Result<Self> {
         let length = pack.length();
         let (mut fields, mut packed) = (Vec::new(), Vec::new());
@@ -129,7 +132,7 @@ impl PackShape {
         self.fields.iter().cloned().chain(added).collect()
     }
 
-    /// The bytes of the numbers of a pack in a batch, and of the columns that packs add.
+    /// The bytes that a pack takes in its packed columns and in the columns that packs add.
     pub(crate) fn bytes(&self) -> u64 {
         let width = |field: &FieldRef| match field.data_type() {
             DataType::FixedSizeList(item, _) => item.data_type().primitive_width().unwrap_or(0),
@@ -140,7 +143,7 @@ impl PackShape {
         (of_number as u64).saturating_mul(self.length as u64)
     }
 
-    /// The packs that are made from the picked lists of a packed column, and the rows whose lists are bad.
+    /// The packs of the picked lists of a column, and the rows whose lists are bad.
     pub(super) fn gather(
         &self,
         column: usize,
@@ -175,7 +178,7 @@ impl PackShape {
                 };
                 let to = from + length;
                 numbers.extend_from_slice(bos.as_deref().filter(|_| from == 0 && to > 0).unwrap_or_default());
-                // The part of the range within the list itself, copied from where it is stored.
+                // The part of the segment that is stored in the list, without the marks before and after it.
                 let own = from.saturating_sub(before)..to.saturating_sub(before).min(planned);
                 let (data, at) = (&stored[list.source], list.from + own.start);
                 if data.nulls().is_some_and(|nulls| nulls.slice(at, own.len()).null_count() > 0) {
@@ -190,13 +193,13 @@ impl PackShape {
         }
         let count = rows.ends.len() * self.length;
         let data = ArrayData::builder(item).len(count).add_buffer(Buffer::from_vec(numbers));
-        // Allocators align large buffers for every type of number, but do not promise it for bytes.
+        // The numbers were collected as bytes, whose memory need not be aligned for the type of number.
         let data = data.align_buffers(true).build().or_fail()?;
         Ok((self.rows(make_array(data))?, bad))
     }
 
-    /// A column of these packs. If it is not packed, `values` are those of the rows, and become a list for
-    /// each pack.
+    /// Makes a delivered column of packs. The values of a column that is not packed become a list for each
+    /// pack; a packed column is returned unchanged.
     pub(super) fn column(
         &self,
         column: usize,
@@ -209,7 +212,7 @@ impl PackShape {
         Ok(Arc::new(LargeListArray::try_new(item.clone(), offsets, values, None).or_fail()?))
     }
 
-    /// The columns that say where the lists of these packs are.
+    /// The columns `position_ids`, `segment_ids` and `cu_seqlens` of these packs.
     pub(super) fn places(
         &self,
         rows: &PackRows,
@@ -245,7 +248,7 @@ impl PackShape {
         ])
     }
 
-    /// Puts numbers into rows of the packs' length.
+    /// Cuts an array of numbers into rows of a pack's length.
     fn rows(&self, numbers: ArrayRef) -> Result<ArrayRef> {
         let item = Arc::new(Field::new("item", numbers.data_type().clone(), false));
         let length = self.length as i32;
@@ -258,14 +261,14 @@ fn rows_of(item: &DataType, length: u32) -> DataType {
     DataType::FixedSizeList(Arc::new(Field::new("item", item.clone(), false)), length as i32)
 }
 
-/// The field of a column that has a value for each list of a pack.
+/// The field of a column that is not packed: each pack has the list of its rows' values.
 fn of_lists(row: &Field) -> Field {
     let item =
         Field::new("item", row.data_type().clone(), row.is_nullable()).with_metadata(row.metadata().clone());
     Field::new(row.name(), DataType::LargeList(Arc::new(item)), false)
 }
 
-/// The type of the numbers in the lists of a column.
+/// The type of the numbers in a column of lists, or an error if the column has no such lists.
 fn item_of(stored: &Field) -> Result<&DataType> {
     match stored.data_type() {
         DataType::List(item) | DataType::LargeList(item) if item.data_type().primitive_width().is_some() => {
@@ -303,7 +306,7 @@ mod tests {
         packs.as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec()
     }
 
-    /// Three lists in packs of 4: the second pack has the rest of the first list.
+    /// Three lists in packs of 4 numbers: the second pack begins with the last number of the first list.
     fn packed() -> (PackShape, PackRows, ListArray) {
         let lists = [vec![1, 2, 3, 4, 5], vec![6], vec![7]];
         let lists = lists.map(|list| Some(list.into_iter().map(Some).collect::<Vec<_>>()));
@@ -349,7 +352,7 @@ mod tests {
         let (packs, bad) = shape.gather(0, &[&lists], &selection, &rows).unwrap();
         assert!(bad.is_empty(), "{bad:?}");
         assert_eq!(numbers_of(&packs), [-2, 1, 2, 3, 4, 5, -3, -2, 6, -3, 0, 0]);
-        // A pack that has nothing of a list but the number after it, and a list that is cut off.
+        // The first pack has only the mark after its list; the second is full before its list ends.
         let rows = PackRows { ends: vec![1, 2], lengths: vec![7, 7], skipped: vec![6, 0] };
         let (packs, bad) = shape.gather(0, &[&lists], &Selection::of_one(vec![0, 0]), &rows).unwrap();
         assert_eq!((numbers_of(&packs), bad.len()), (vec![-3, 0, 0, 0, -2, 1, 2, 3], 0));

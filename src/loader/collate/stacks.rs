@@ -1,4 +1,4 @@
-//! Columns that are stacked: the values of several stored columns as the rows of one matrix.
+//! Stacked columns: a matrix whose rows contain the values of several stored columns side by side.
 
 use forebay_arrow::array::{Array, ArrayRef};
 use forebay_arrow::datatypes::DataType;
@@ -12,7 +12,8 @@ use crate::column::{GatheredRows, STACKED_TOGETHER, StackColumns, StackedColumn,
 const NULL_HINT: &str = "give a value with `fill_null`, or a mask with `null_mask`";
 
 impl Collation {
-    /// The matrix of a stack in a buffer of the pool, and the bad rows with their places in the batch.
+    /// The matrix of a stack, in a buffer of the loader's pool, and the bad rows by their indices among all
+    /// picked rows.
     pub(super) fn stack(
         &self,
         column: usize,
@@ -36,7 +37,7 @@ impl Collation {
         Ok((matrix, view.bad_among_all(bad).collect()))
     }
 
-    /// The values of a column of a stack.
+    /// The values of one of the columns that a stack combines.
     fn member(&self, member: &StackedColumn, view: &View) -> Result<GatheredRows> {
         let arrays = self.rows.rows.iter().map(|rows| rows.batch.column(member.place).as_ref());
         let arrays: Vec<&dyn Array> = arrays.collect();

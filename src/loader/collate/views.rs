@@ -1,24 +1,28 @@
-//! The rows of a batch for which a column is delivered: all of them, or, in windows of rows, those that are
-//! listed for the column.
+//! Views: the rows of a batch for which a column is delivered. These are all rows, or, if samples are windows
+//! of rows, those rows of each window that the column asks for.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::batch::Selection;
 
-/// For each row, its source and the place in the source's deal.
+/// For each row, the index of its source (a row group or a part of one) and its place in the source's
+/// shuffled order; for samples of several rows, the index of the row itself instead of a place.
 pub(super) type Picks = Arc<Vec<(u32, u32)>>;
 
-/// The rows of a batch for which some columns are delivered.
+/// The rows of a batch for which some columns are delivered. Columns that are delivered for the same rows
+/// share a view.
 pub(super) struct View {
     pub(super) picks: Picks,
-    /// The ordinals, within each sample, of the rows in this view.
+    /// The rows of each sample that are in this view, counted within the sample.
     rows: Box<[u32]>,
-    /// The number of rows of a sample.
+    /// The number of rows in a sample.
     of: usize,
-    /// The selection of the picks from columns as they are stored, and from those in the order of the deals.
+    /// The rows of the view to copy from columns in stored order, and from columns in shuffled order; made on
+    /// first use.
     pub(super) stored: OnceLock<Selection>,
     pub(super) dealt: OnceLock<Selection>,
-    /// The source of each pick, as a selection of one row for each source.
+    /// For each row of the view, the row group that it comes from; for columns with a single value in each
+    /// file.
     pub(super) of_source: OnceLock<Selection>,
 }
 
@@ -28,7 +32,7 @@ impl View {
         View::new(picks, Box::new([0]), 1)
     }
 
-    /// A view of the rows with these ordinals in each sample of `of` rows.
+    /// A view of the same rows of each sample. `rows` counts them within a sample of `of` rows.
     pub(super) fn some(all: &Picks, rows: &[u32], of: usize) -> Self {
         if rows.len() == of {
             return View::new(all.clone(), rows.into(), of);
@@ -47,13 +51,13 @@ impl View {
         self.rows.len()
     }
 
-    /// The place among all rows of the batch of a row of this view.
+    /// Converts the index of a row in this view to its index among all rows of the batch.
     pub(super) fn among_all(&self, at: usize) -> usize {
         let each = self.rows.len();
         at / each * self.of + self.rows[at % each] as usize
     }
 
-    /// Converts the places of bad rows in this view to places among all rows.
+    /// Converts the indices of bad rows in this view to indices among all rows of the batch.
     pub(super) fn bad_among_all<E>(&self, bad: Vec<(usize, E)>) -> impl Iterator<Item = (usize, E)> {
         bad.into_iter().map(|(at, error)| (self.among_all(at), error))
     }

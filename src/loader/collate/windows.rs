@@ -1,4 +1,4 @@
-//! Columns of windows of rows: the rows of each window as one value.
+//! Columns of windows: joins the consecutive rows of each window into one value.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use super::views::{Picks, View};
 use crate::column::{tensor_field, tensor_shape};
 use crate::samples::Frames;
 
-/// How the rows of a batch make windows.
+/// How the rows of a batch form windows, the samples of several consecutive rows.
 #[derive(Debug)]
 pub(crate) struct WindowShape {
     /// The number of rows of a window.
     pub(super) length: usize,
-    /// The random draws that the rows of a window share.
+    /// How the rows of a window draw at random: all alike, or each for itself.
     pub(super) frames: Frames,
-    /// The field that the codec of each column delivers for a row.
+    /// The field of each column as its codec delivers it, before rows are joined into windows.
     fields: Vec<FieldRef>,
-    /// For each view, the rows of a window that it has.
+    /// The distinct views: for each, the rows of a window for which its columns are delivered.
     views: Vec<Vec<u32>>,
-    /// The index of each column's view.
+    /// For each column, the index of its view.
     of: Vec<usize>,
-    /// The rows of a window of which a value is made, for each column whose codec takes windows.
+    /// For each column whose codec makes one value of a window, the rows of the window that the codec gets.
     frames_of: Vec<Option<Vec<u32>>>,
 }
 
-/// A column of windows: its field for a row, or for a window if its codec takes windows, and the rows of a
-/// window for which it is delivered.
+/// A delivered column of windows: the field of a row (or of a window, if the codec makes one value of it),
+/// and the rows of a window for which it is delivered.
 pub(crate) struct WindowColumn {
     pub(crate) field: FieldRef,
     pub(crate) rows: Vec<u32>,
@@ -39,14 +39,14 @@ pub(crate) struct WindowColumn {
 }
 
 impl WindowShape {
-    /// Windows of `length` rows, which share the random draws that `frames` says.
+    /// Windows of `length` rows, whose rows draw at random as `frames` says: all alike, or each for itself.
     pub(crate) fn new(length: u32, frames: Frames, columns: impl IntoIterator<Item = WindowColumn>) -> Self {
         let (fields, views, of, frames_of) = Default::default();
         let mut shape = WindowShape { length: length as usize, frames, fields, views, of, frames_of };
         let mut known = HashMap::new();
         for WindowColumn { field, rows, takes_window } in columns {
             let (frames, rows) = match takes_window {
-                // The window has a single value in this column.
+                // The codec makes one value of the window, so the view has one row of it.
                 true => (Some(rows), vec![0]),
                 false => (None, rows),
             };
@@ -75,7 +75,7 @@ impl WindowShape {
         }
     }
 
-    /// The rows of a window of which a value is made, for a column whose codec takes windows.
+    /// The rows of a window that the codec of a column gets, if the codec makes one value of them.
     pub(super) fn frames_of(&self, column: usize) -> &[u32] {
         self.frames_of[column].as_deref().unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl WindowShape {
         &self.fields[column]
     }
 
-    /// Joins the rows of a column into windows.
+    /// Joins the rows of a column: those of each window become one value.
     pub(super) fn column(&self, column: usize, rows: &ArrayRef) -> Result<ArrayRef> {
         if self.frames_of.get(column).is_some_and(Option::is_some) {
             return Ok(rows.clone());
@@ -114,8 +114,8 @@ impl WindowShape {
     }
 }
 
-/// The field of windows of `count` rows each. Values of one shape get one more dimension; others become lists
-/// of `count` values.
+/// The field of a column after groups of `count` rows are joined. Tensors of equal shape get one more
+/// dimension; other values become lists of `count` values.
 fn window_field(row: &Field, count: usize) -> Result<Field> {
     let metadata = row.metadata();
     if is_tensor(row)
@@ -146,7 +146,7 @@ fn is_tensor(row: &Field) -> bool {
     }
 }
 
-/// The values of lists, with a null for each value of a null list.
+/// The values in all lists, one after the other; the values of a null list are nulls.
 fn flat(list: &FixedSizeListArray) -> Result<ArrayRef> {
     let values = list.values();
     let Some(nulls) = list.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(values.clone()) };

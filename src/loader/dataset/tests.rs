@@ -1,4 +1,5 @@
-//! Tests loaders over tables of a toy format, whose lists of files may leave out facts that the files have.
+//! Tests loaders over tables of a toy format, whose list of files may lack facts, such as numbers of rows,
+//! that then come from the files themselves.
 
 mod toy;
 
@@ -28,7 +29,7 @@ use crate::shard::Shuffle;
 /// The number of rows in a row group of the files.
 const GROUP: usize = 4;
 
-/// Writes a file of `ids`, with a null for each negative one.
+/// Writes a file with a column `id`. Negative ids become nulls.
 fn write(path: &Path, ids: impl IntoIterator<Item = i64>) {
     let ids: Vec<Option<i64>> = ids.into_iter().map(|id| (id >= 0).then_some(id)).collect();
     let ids: ArrayRef = Arc::new(Int64Array::from(ids));
@@ -58,7 +59,7 @@ fn list(folder: &Path, mut a: Value, mut b: Value) {
     fs::write(folder.join("_toy/table.json"), list.to_string()).unwrap();
 }
 
-/// The rows that a loader delivers in stored order.
+/// The ids and splits of the rows that a loader delivers in stored order.
 fn rows(loader: LoaderBuilder) -> Vec<(i64, String)> {
     let loader = loader.shuffle(Shuffle::stored()).batch_size(3).build().unwrap();
     let mut rows = Vec::new();
@@ -194,18 +195,19 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert!(mistyped.to_string().contains("column \"id\": the table declares string"), "{mistyped}");
 }
 
-/// A file's entry in the list, with all that a plan needs. The file is checked against it when it is read.
+/// A file's entry in the table's list that has all facts that a plan needs. The file is checked against them
+/// when it is read.
 fn declared(rows: u64) -> Value {
     json!({"deleted": [], "rows": rows, "columns": [["id", "long"], ["split", "string"]]})
 }
 
-/// A table whose list has all that a plan needs, as [`declared`] says.
+/// A table whose list has all facts that a plan needs.
 fn declared_table(folder: &Path) -> Dataset {
     table(folder, declared(10), declared(6));
     Dataset::open(folder).unwrap()
 }
 
-/// The number of requests that open a table: one, for its list.
+/// The number of requests for opening such a table: one, for its list.
 const OPENED: u64 = 1;
 
 #[test]
@@ -215,7 +217,7 @@ fn a_declared_file_is_read_when_its_rows_are() {
     assert_eq!(dataset.traffic().requests, OPENED);
     assert_eq!((dataset.rows(), dataset.catalog.groups.len()), (16, 2));
     let fingerprint = dataset.catalog.fingerprint;
-    // Rows of a single epoch do not stay in memory.
+    // With a single epoch, the loader keeps no rows in memory.
     let loader = || dataset.loader().shuffle(Shuffle::stored()).epochs(1).batch_size(16).build().unwrap();
     assert_eq!(loader().plan(0).unwrap().rows, 16);
     assert_eq!(
@@ -347,7 +349,7 @@ fn a_file_that_is_replaced_before_a_filter_asks_for_its_statistics_is_an_error()
     }
 }
 
-/// The catalogue takes more memory than the part that does not count against the budget.
+/// A few MiB of a catalogue do not count against the budget; that of many files takes more than that.
 #[test]
 fn what_many_files_take_is_part_of_the_budget() {
     const MEMORY: u64 = 8 << 20;

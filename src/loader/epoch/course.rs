@@ -1,9 +1,9 @@
-//! The course of an epoch over several sources: takes the batches of a step from the passes over each source
-//! and joins them.
+//! Joins the batches of several sources into the steps of a mix's epoch.
 //!
-//! A step is shorter by the rows that its sources leave out. Where no row is left on a rank, the first row of
-//! the rank's next step stands in, and after the last step the first one of the epoch, as in a loader of one
-//! source. Steps that were taken ahead for this are taken again if weights are set meanwhile.
+//! Bad and denied rows make a step shorter. If a rank has no row left in a step, its batch gets the first row
+//! of the rank's next step; at the end of the epoch it gets the first row of the epoch, as in a loader of one
+//! source. To find that row, steps are taken ahead; they are taken again if the mix's weights change
+//! meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,40 +26,44 @@ use crate::loader::refill::{Refill, Taken};
 use crate::loader::sources::{PassPlace, PlannedEpoch, Sources};
 use crate::shard::Steps;
 
-/// The course of an epoch over several sources.
+/// The batches of an epoch over several sources, joined step by step.
 pub(super) struct Course {
     sources: Arc<Sources>,
     mixture: Arc<Mixture>,
     epoch: PlannedEpoch,
-    /// The passes over each source.
+    /// The passes over each source, one `Feed` for each source.
     feeds: Vec<Feed>,
     steps: Steps,
-    /// The number of rows of all sources and ranks up to the end of the present step.
+    /// The number of rows that all sources and ranks deliver up to the end of the current step.
     row: u64,
-    /// The sources and passes whose rows are still to come for the present step, and the batches that have
-    /// come.
+    /// The batches of the current step that have not arrived, each by its source and pass, and those that
+    /// have.
     awaited: VecDeque<(usize, u64)>,
     taken: Vec<(usize, Made)>,
-    /// For each source, the number of bad rows that were left out of its present pass.
+    /// For each source, the number of bad rows that were left out of its current pass.
     skipped: Vec<u64>,
-    /// The bad rows of the present step.
+    /// The bad rows of the current step.
     bad: Vec<BadRow>,
-    /// The joined batches on their way to the consumer, with what counts once they are returned.
+    /// The joined batches that were not returned yet, and for each of them the counts to take over when it
+    /// is.
     refill: Refill,
     joined: VecDeque<Joined>,
-    /// The step after the last one that was returned, and for each source the number of bad rows before it.
+    /// The number of the next step to return, and for each source the number of bad rows that its pass left
+    /// out before that step.
     returned: (u64, Vec<u64>),
-    /// Whether the first row that can be delivered is in this course.
+    /// Whether this course begins with the first step of the epoch, and none of its rows may be denied later.
+    /// Its first row that can be delivered may then fill empty batches.
     is_whole: bool,
-    /// Whether a row of this course is to stand in for others.
+    /// Whether this course runs only to find a row that fills empty batches, so that its rows and bad rows
+    /// are not counted.
     stands_in: bool,
-    /// A course over the same epoch from its beginning, which looks for the first row that can be delivered.
+    /// A second course from the beginning of the same epoch, which finds the first row that can be delivered.
     beginning: Option<Box<Course>>,
 }
 
-/// The counts that hold once a joined batch is returned.
+/// The counts to take over when a joined batch is returned.
 struct Joined {
-    /// The number of the step after the batch.
+    /// The number of the step that follows this batch.
     next: u64,
     /// For each source, the number of bad rows that were left out of its present pass.
     skipped: Vec<u64>,
@@ -69,8 +73,8 @@ struct Joined {
 }
 
 impl Course {
-    /// The course from a step on. `from` has that step and, for each source, the number of bad rows that were
-    /// left out before it.
+    /// Begins the epoch at a step. `from` has the number of the step and, for each source, the number of bad
+    /// rows that its pass left out before it.
     pub(super) fn begin(
         sources: &Arc<Sources>,
         mixture: &Arc<Mixture>,
@@ -89,10 +93,11 @@ impl Course {
     ) -> Result<Self> {
         let all = sources.all();
         let keeps_shape = all.iter().any(|source| source.collator.on_bad_row.refills());
-        // Each source counts its bad rows against its own limit, so the joined batches have none.
+        // Each source enforces its own limit on bad rows, so the joined batches have no limit.
         let on_bad_row = OnBadRow::Skip { at_most: u64::MAX, refill: keeps_shape };
         let fills = all.iter().any(|source| source.may_deliver_nothing());
-        // The first row may be denied later, and must not stand in then.
+        // If rows may be denied from a later step on, the first row may become denied, and must not fill
+        // other batches.
         let is_settled = stands_in || all.iter().all(|source| source.withheld.is_empty());
         let steps = epoch.plan.course.steps_from(from.0);
         let mut course = Course {
@@ -117,9 +122,9 @@ impl Course {
         Ok(course)
     }
 
-    /// Begins the passes over the sources from the next step on.
+    /// Begins a pass over each source at the row where the next step continues.
     fn begin_feeds(&mut self) -> Result<()> {
-        // A pass ends when the one after it begins, so none of the old ones is needed.
+        // Beginning a pass ends the previous pass over its source, so the old passes are of no use any more.
         self.feeds.clear();
         for (source, (&taken, &skipped)) in self.steps.taken().iter().zip(&self.skipped).enumerate() {
             let size = self.epoch.plan.sizes[source].max(1);
@@ -140,14 +145,15 @@ impl Course {
         self.feeds.iter().try_for_each(Feed::check_process)
     }
 
-    /// Whether other weights were set since the plan of this epoch was made, and the next step can have them.
+    /// Whether the weights were changed since this epoch was planned, and the next step can already follow
+    /// them.
     pub(super) fn is_outdated(&self, generation: u64) -> bool {
         self.awaited.is_empty()
             && !self.mixture.is_in_force(&self.epoch.run)
             && self.sources.progress.is_last_begun(generation)
     }
 
-    /// Goes over to the plan in force, and returns the number of steps that are left.
+    /// Switches to the plan with the new weights, and returns the number of steps that are left.
     pub(super) fn follow(&mut self) -> Result<u64> {
         let (run, split) = self.mixture.run();
         let plan = self.mixture.planned(&run, self.epoch.number)?;
@@ -163,7 +169,8 @@ impl Course {
         Ok(left)
     }
 
-    /// Takes the next step, and lists the bad rows before it; `None` if a part of it is still to come.
+    /// Returns the next step, and adds the bad rows before it to `skipped`; `None` if one of its batches has
+    /// not arrived in time.
     pub(super) fn next(
         &mut self,
         generation: u64,
@@ -181,7 +188,7 @@ impl Course {
                 true => self.fill_the_last(generation, left),
                 false => self.take_in(generation, left),
             };
-            // The bad rows of batches that cannot be returned are listed too.
+            // If the step fails, the bad rows that were found until then are still reported.
             let came = came.inspect_err(|_| self.list_all(skipped));
             if !came? {
                 return Ok(None);
@@ -195,12 +202,13 @@ impl Course {
         Error::new(ErrorKind::Internal, format!("epoch {} of the mix ended early", self.epoch.number))
     }
 
-    /// Whether the batches of all steps were taken.
+    /// Whether the batches of all steps have arrived.
     fn all_came(&self) -> bool {
         self.awaited.is_empty() && self.epoch.plan.steps_left(self.steps.step()) == 0
     }
 
-    /// Takes the batches of a step in, and joins them; false if one of them is still to come.
+    /// Collects the batches of the next step from all sources, and joins them; false if one has not arrived
+    /// in time.
     fn take_in(&mut self, generation: u64, timeout: Duration) -> Result<bool> {
         if self.awaited.is_empty() {
             let (number, plan) = (self.steps.step(), &self.epoch.plan);
@@ -233,7 +241,7 @@ impl Course {
         self.join().map(|()| true)
     }
 
-    /// Fails if another epoch was begun since: a new pass would end one of its passes.
+    /// Fails if another epoch was begun since. A new pass of this epoch would end a pass of the other.
     fn check_last_begun(&self, generation: u64) -> Result<()> {
         match self.sources.progress.is_last_begun(generation) {
             true => Ok(()),
@@ -241,7 +249,7 @@ impl Course {
         }
     }
 
-    /// Joins the batches of a step into one.
+    /// Joins the batches of a step.
     fn join(&mut self) -> Result<()> {
         let taken = std::mem::take(&mut self.taken);
         let (mut numbers, mut keys) = (Vec::new(), Vec::new());
@@ -286,8 +294,8 @@ impl Course {
         self.refill.push(Taken { made, end: self.row, padded }, self.is_whole)
     }
 
-    /// Fills the last batches of the epoch, which are empty, with its first row that can be delivered; false
-    /// if that row is still to come.
+    /// Fills the empty batches at the end of the epoch with the first row of the epoch that can be delivered;
+    /// false if that row has not arrived in time.
     fn fill_the_last(&mut self, generation: u64, timeout: Duration) -> Result<bool> {
         if self.refill.fill_with_first()? {
             return Ok(true);
@@ -300,7 +308,7 @@ impl Course {
         let beginning = match &mut self.beginning {
             Some(beginning) => beginning,
             none => {
-                // The passes of this epoch are over.
+                // All batches of this epoch have arrived, so its passes can end.
                 self.feeds.iter_mut().for_each(Feed::end);
                 let from = (self.epoch.plan.not_skipped(0), vec![0; self.feeds.len()]);
                 let (sources, mixture) = (self.sources.clone(), self.mixture.clone());
@@ -308,14 +316,14 @@ impl Course {
                 none.insert(Box::new(course))
             }
         };
-        // The bad rows of the beginning were listed before.
+        // The bad rows at the beginning of the epoch were reported before.
         let Some(step) = beginning.next(generation, timeout, &mut Vec::new())? else { return Ok(false) };
         self.refill.set_first(step.stand_in()?);
         self.beginning = None;
         Ok(true)
     }
 
-    /// Lists and counts all bad rows that were found.
+    /// Reports and counts all bad rows that were found so far.
     fn list_all(&mut self, skipped: &mut Vec<BadRow>) {
         let waiting = self.joined.iter_mut().flat_map(|joined| std::mem::take(&mut joined.bad));
         let found: Vec<BadRow> = waiting.chain(std::mem::take(&mut self.bad)).collect();
@@ -361,9 +369,9 @@ impl Course {
     }
 }
 
-/// The indices of the rows of a joined batch, in which the nearest row is repeated for each one that a source
-/// lost: the last row before it, or else the next. `parts` has the number of rows in each part, and the
-/// number that it lost.
+/// The rows of a joined batch by their indices, where the nearest row is repeated for each row that a source
+/// left out: the row before it, or else the one after. `parts` has, for each of the joined batches, its
+/// number of rows and the number that was left out.
 fn nearest_for_lost(parts: &[(usize, usize)]) -> Vec<u32> {
     let (mut kept, mut early, mut next) = (Vec::new(), 0, 0);
     for &(rows, lost) in parts {
@@ -380,7 +388,7 @@ fn nearest_for_lost(parts: &[(usize, usize)]) -> Vec<u32> {
     kept
 }
 
-/// The rows of a batch with these indices.
+/// The batch with only these rows, in this order.
 fn taken_rows(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let rows = UInt32Array::from(rows);

@@ -1,4 +1,4 @@
-//! The passes over one source, one after the other, with the bad rows that they find.
+//! Takes batches from the passes over one source, and collects the bad rows that they find.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use forebay_base::{Error, ErrorKind, Result};
 use crate::loader::bad_rows::BadRow;
 use crate::loader::pass::{Made, Pass};
 
-/// The passes over one source.
+/// The current pass (one run through the rows of a source), and the bad rows of it that were reported.
 pub(super) struct Feed {
-    /// The number of the present pass, counted in this epoch.
+    /// The number of the current pass within this epoch.
     number: u64,
     pass: Option<Pass>,
-    /// The number of bad rows of the present pass that have been reported.
+    /// The number of bad rows of the current pass that `found` has returned.
     reported: usize,
 }
 
@@ -21,12 +21,12 @@ impl Feed {
         Feed { number, pass, reported: 0 }
     }
 
-    /// Whether the pass with this number is under way.
+    /// Whether this is the current pass, and it has not ended.
     pub(super) fn is_in(&self, pass: u64) -> bool {
         self.number == pass && self.pass.is_some()
     }
 
-    /// Ends the present pass, so that another can begin.
+    /// Ends the current pass, so that another can begin.
     pub(super) fn end(&mut self) {
         self.pass = None;
     }
@@ -36,7 +36,7 @@ impl Feed {
         self.pass.as_ref().map_or(Ok(()), Pass::check_process)
     }
 
-    /// Takes the next batch; `None` if it is still to come.
+    /// Takes the next batch of the pass; `None` if it has not arrived in time.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
         let Some(pass) = &mut self.pass else {
             return Err(Error::new(ErrorKind::Internal, "a source that gives no rows"));

@@ -1,5 +1,5 @@
-//! The life of an epoch as one value: the states that it passes through, the events that move it, and the
-//! actions that follow from them.
+//! The state machine of a loader's epochs: it says which events move an epoch from one state to the next, and
+//! which actions the loader must then carry out.
 //!
 //! ```text
 //!           StepReached            Begin            Assembled            HandedOver
@@ -15,28 +15,29 @@
 //! before assembly reports it, the epoch goes from `Begun` to `Done`. An epoch is abandoned only once, and
 //! keeps its first reason.
 //!
-//! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow
-//! it. There is at most one of each, since one memory budget feeds them. It has no clock, thread or channel:
-//! [`pipe`](super::pipe) keeps it under a lock, passes it the events, and carries out its actions, in order
-//! and before the next event. Its guarantees are tested on random sequences of events.
+//! [`Lifecycle`] holds the epochs of one loader: at most one that is under way, and at most one that is
+//! prepared to follow it, because all epochs share one memory budget. A `Lifecycle` has no clock, thread or
+//! channel: [`pipe`](super::pipe) keeps it under a lock, passes it the events, and carries out its actions,
+//! in order and before the next event. Its guarantees are tested on random sequences of events.
 //!
-//! The prepared epoch does not get in the way of the epoch under way:
+//! The prepared epoch must not slow down the epoch under way. Each kind of its work therefore waits for an
+//! event, upon which an action allows the work. `current` is the epoch under way:
 //!
-//! | of the prepared epoch | waits for | which ends with |
+//! | work of the prepared epoch | event | action |
 //! |---|---|---|
-//! | everything | [`Event::StepReached`] of the one before | [`Action::Prepare`] |
-//! | any row group | [`Event::Fetched`] of the one before | [`Action::StartFetching`] |
-//! | row groups beyond its head start | [`Event::Begin`] | [`Action::FetchAll`] |
-//! | its second batch | [`Event::Assembled`] of the one before, or `Begin` | [`Action::Admit`], [`Action::Open`] |
+//! | starting its tasks | [`Event::StepReached`] of `current` | [`Action::Prepare`] |
+//! | fetching for its first batches | [`Event::Fetched`] of `current` | [`Action::StartFetching`] |
+//! | fetching for its other batches | [`Event::Begin`] | [`Action::FetchAll`] |
+//! | making its second batch | [`Event::Assembled`] of `current`, or `Begin` | [`Action::Admit`] or `Open` |
 //!
-//! The consumer takes over the prepared work if it begins the prepared key after it took the last batch of
-//! the epoch before. Otherwise the work is stopped, because after an epoch that was left early the next one
-//! is unknown.
+//! If the consumer took the last batch of an epoch and then begins the epoch that is prepared, it takes over
+//! the prepared work. In all other cases the prepared work is stopped. After an epoch that was left early it
+//! is unknown which epoch comes next.
 
 #[cfg(test)]
 mod tests;
 
-/// Identifies the work of one epoch among all work that a loader starts.
+/// Identifies one start of an epoch: if a loader starts the same epoch twice, each start has its own id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct EpochId(u64);
 
@@ -48,7 +49,8 @@ pub(super) enum State {
     Prepared,
     /// The epoch is under way: its consumer takes batches while more are made.
     Begun,
-    /// The epoch is under way, and all of its batches are on their way: nothing more is fetched or assembled.
+    /// The epoch is under way, and all of its batches are assembled and on their way to the consumer, so
+    /// nothing more is fetched.
     Draining,
     /// The epoch's consumer has all of its batches.
     Done,
@@ -65,7 +67,7 @@ pub enum Reason {
     Superseded,
     /// The loader was set to a saved position.
     Restored,
-    /// The loader's cache was warmed.
+    /// The loader's cache was warmed, which means filled in advance.
     Warmed,
     /// The loader was closed.
     Closed,
@@ -81,14 +83,14 @@ pub(super) enum Event<K> {
     Begin {
         /// The key of the epoch.
         key: K,
-        /// The key of the epoch that is prepared after it, if there is one.
+        /// The key of the epoch to prepare after this one, if there is one.
         following: Option<K>,
     },
     /// The epoch under way has reached the step at which the following one is prepared.
     StepReached(EpochId),
     /// The fetching of the epoch has ended: everything arrived, or the rest is not wanted.
     Fetched(EpochId),
-    /// The epoch has no more batches to make: all are on their way.
+    /// All batches of the epoch are assembled, and are on their way to the consumer.
     Assembled(EpochId),
     /// A batch of the epoch cannot be made.
     Failed(EpochId),
@@ -96,7 +98,7 @@ pub(super) enum Event<K> {
     NotStarted(EpochId),
     /// The consumer has the last batch of the epoch.
     HandedOver(EpochId),
-    /// The consumer dropped the epoch, at any point.
+    /// The consumer dropped the epoch, before or after its last batch.
     Left(EpochId),
     /// The loader is set to a saved position.
     Restored,
@@ -106,7 +108,8 @@ pub(super) enum Event<K> {
     Close,
 }
 
-/// An action to carry out. Actions on an epoch that is not held, or no longer, have no effect.
+/// An action that the loader must carry out. It has no effect on an epoch that could not be started or that
+/// was forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action<K> {
     /// Start the work of an epoch. It fetches nothing before [`StartFetching`](Action::StartFetching), and
@@ -114,30 +117,33 @@ pub(super) enum Action<K> {
     Prepare(EpochId, K),
     /// Let the epoch fetch the row groups of its first batches.
     StartFetching(EpochId),
-    /// Let the epoch make batches beyond its first one, limited only by permits: no other epoch has any to
-    /// make.
+    /// Let the epoch make batches beyond its first one, as many as there are permits, because the epoch
+    /// before it has no more batches to make.
     Admit(EpochId),
     /// Let the whole epoch be fetched.
     FetchAll(EpochId),
     /// Let the epoch make all of its batches: its consumer has begun it.
     Open(EpochId),
-    /// Fetch no more of the epoch. Rows that are in use may still be fetched once more.
+    /// Fetch no further row groups of the epoch. Row groups in use may still be fetched once more, if they
+    /// are found to be damaged.
     CancelFetching(EpochId),
     /// Stop the epoch's fetching, its assembly and the batches that are being made.
     Stop(EpochId),
-    /// Forget the epoch. Everything that its consumer holds stays valid.
+    /// Drop the handles that control the epoch. The batches that its consumer holds stay valid.
     Forget(EpochId),
-    /// Let the cache remove abandoned files.
+    /// Let the cache remove the half-written files of processes that were killed, and note its hits and
+    /// misses.
     MaintainCache,
-    /// Use new permits for batches from here on, because the permits of an abandoned epoch may be held for
-    /// ever.
+    /// Replace the permits for batches by new ones, because batches of an abandoned epoch may hold the old
+    /// ones for ever.
     ReplacePermits,
 }
 
-/// The epochs of one loader. `K` identifies an epoch: a prepared epoch is begun only by an equal key.
+/// The epochs of one loader. `K` is the type of an epoch's key: the work of a prepared epoch is used only if
+/// the consumer begins an equal key.
 #[derive(Debug)]
 pub(super) struct Lifecycle<K> {
-    /// The epoch under way, or the last one if it is done.
+    /// The epoch under way. If its consumer took all batches, it stays here until the next epoch begins.
     current: Option<CurrentEpoch<K>>,
     /// The epoch that is prepared to follow it.
     next: Option<CurrentEpoch<K>>,
@@ -152,7 +158,7 @@ struct CurrentEpoch<K> {
     id: EpochId,
     key: K,
     state: State,
-    /// The key of the epoch to prepare after this one, until it is prepared.
+    /// The key of the epoch to prepare after this one; `None` if there is none, or once it is prepared.
     following: Option<K>,
     step_reached: bool,
     is_fetched: bool,
@@ -208,12 +214,13 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         self.is_closed
     }
 
-    /// The epoch under way, or the last one if it is done.
+    /// Returns the epoch under way, or the last one if its consumer took all batches and no other was begun.
     pub(super) fn current(&self) -> Option<EpochId> {
         self.current.as_ref().map(|epoch| epoch.id)
     }
 
-    /// The state of an epoch; `None` for one that is over and has no consumer.
+    /// Returns the state of an epoch, or `None` if the epoch was forgotten: another one was begun after it
+    /// was done, or its consumer dropped it early.
     pub(super) fn state(&self, id: EpochId) -> Option<State> {
         let held = [&self.current, &self.next].into_iter().flatten().find(|epoch| epoch.id == id);
         let abandoned = || self.abandoned.iter().find(|(abandoned, _)| *abandoned == id);
@@ -226,8 +233,8 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         }
         match self.current.take_if(|epoch| epoch.state == State::Done) {
             Some(done) => {
-                // The consumer has all batches, so the rest is not needed. Assembly may not have reported
-                // this yet.
+                // The consumer has all batches, so row groups that are still to be fetched are not needed.
+                // The end of assembly, which also cancels the fetching, may not have been reported yet.
                 if !done.is_fetched {
                     out.push(Action::CancelFetching(done.id));
                 }
@@ -242,7 +249,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         epoch.state = match epoch.state {
             State::Prepared if epoch.is_assembled => State::Draining,
             State::Prepared => State::Begun,
-            // The epoch failed before, and its consumer must see the error.
+            // A prepared epoch that failed stays abandoned, because its consumer must get the error.
             state => state,
         };
         out.extend([Action::FetchAll(epoch.id), Action::Open(epoch.id)]);
@@ -307,7 +314,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
             epoch.state = State::Draining;
         }
         if !epoch.is_fetched {
-            // The remaining parts have no row for this rank.
+            // The row groups that were not fetched yet have no row for this rank.
             out.push(Action::CancelFetching(id));
         }
         if let Some(next) = self.next.as_ref().filter(|next| next.id != id) {

@@ -1,6 +1,6 @@
-//! Tests single rules as sentences, and all of them together on random sequences of events. A model of
-//! everything around a loader's epochs runs beside it: fetching, assembly, permits and consumers, each of
-//! which moves when it can, in any order.
+//! Tests the lifecycle of epochs: each rule in a test of its own, and all rules together on random sequences
+//! of events. For the random tests, `Model` simulates the fetching, the assembly, the permits and the
+//! consumers of a loader, which act in any order.
 
 use std::collections::VecDeque;
 
@@ -10,37 +10,37 @@ use super::*;
 
 type Key = u32;
 
-/// How many row groups fetching may be ahead of assembly: the number that the memory holds.
+/// The number of row groups by which fetching may be ahead of assembly, as if the memory held no more.
 const WINDOW: u32 = 3;
 
-/// The number of row groups in a head start.
+/// The number of row groups that are fetched for a prepared epoch before it begins.
 const HEAD_START: u32 = 2;
 
 /// The parameters of a random case.
 #[derive(Clone, Debug)]
 struct Setup {
     permits: u32,
-    /// For each epoch: the number of its batches, the number of row groups of which no row is wanted, and the
-    /// step at which the following epoch is prepared.
+    /// For each epoch: the number of its batches, the number of row groups that are fetched but have no row
+    /// in a batch, and the step at which the following epoch is prepared.
     plans: Vec<(u32, u32, u32)>,
     /// The number of epochs in the run.
     epochs: u32,
-    /// For each work, the tasks of an epoch that was started, the batch at which it fails, if it does.
+    /// For each start of an epoch, in order, the batch at which the epoch fails; `None` if it does not fail.
     failures: Vec<Option<u32>>,
-    /// For each work, whether it cannot be started.
+    /// For each start of an epoch, in order, whether the work of the epoch cannot be started.
     not_started: Vec<bool>,
 }
 
-/// A move of the model: something that happens by itself, or an action of a user.
+/// A move of the model: a step of the simulated background work, or an action of a user.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// A row group of a work is fetched, or its fetching ends.
+    /// The epoch at this index of `works` fetches a row group, or reports that its fetching has ended.
     Fetch(usize),
-    /// A batch of a work is assembled, or its assembly reports.
+    /// The epoch at this index of `works` assembles a batch, or reports that its assembly has ended.
     Assemble(usize),
-    /// A consumer takes the next item of a work.
+    /// The consumer of the epoch at this index of `works` takes the next item of its queue.
     Take(usize),
-    /// A consumer leaves a work.
+    /// The consumer of the epoch at this index of `works` drops the epoch.
     Leave(usize),
     Begin(Key),
     Restore,
@@ -59,7 +59,7 @@ enum AssemblyLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AssemblyModel {
     Works,
-    /// The assembly has handed over its last batch, and will report that.
+    /// The assembly has sent its last batch, and will report that it is done.
     Reports,
     WaitsForBegin,
     Over,
@@ -72,7 +72,7 @@ enum QueueItem {
     Failure,
 }
 
-/// A work: the tasks of one epoch that was started.
+/// The simulated background tasks of one epoch that was started, and the state of its consumer.
 #[derive(Debug)]
 struct EpochTasks {
     id: EpochId,
@@ -228,7 +228,8 @@ impl Model {
         self.semaphores[permits] += held.count() as u32;
     }
 
-    /// Checks that epochs go from one state to another only along the arrows of the drawing.
+    /// Checks that epochs go from one state to another only along the arrows of the diagram in the
+    /// documentation of `lifecycle`.
     fn check_states(&mut self) {
         for work in &mut self.works {
             let (before, now) = (work.state, self.life.state(work.id));
@@ -240,7 +241,7 @@ impl Model {
                     (Some(Prepared), Some(Begun | Draining | Abandoned(_)) | None) => true,
                     (Some(Begun), Some(Draining | Done | Abandoned(_))) => true,
                     (Some(Draining), Some(Done | Abandoned(_))) => true,
-                    // The epoch's consumer left at the same moment.
+                    // The consumer dropped the epoch, so one event abandoned and forgot it.
                     (Some(Begun | Draining), None) => !work.is_claimed,
                     (Some(Done), None) => true,
                     (Some(Abandoned(_)), None) => !work.is_claimed,
@@ -250,7 +251,8 @@ impl Model {
         }
     }
 
-    /// The moves that can happen by themselves.
+    /// Returns the moves that the background work and the consumers can make now, without an action of a
+    /// user.
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         for (at, work) in self.works.iter().enumerate() {
@@ -421,8 +423,8 @@ impl Model {
         self.last = Some(key);
     }
 
-    /// Lets everything run by itself until nothing moves. Consumers of other epochs than the one under way
-    /// keep what they have, and take nothing.
+    /// Makes the moves of the background work until none is left. Of the consumers, only that of the epoch
+    /// under way takes batches.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             let current = self.life.current();
@@ -473,7 +475,8 @@ fn setups() -> impl Strategy<Value = Setup> {
         })
 }
 
-/// Moves that happen by themselves, mixed with a few actions of a user.
+/// Generates the random numbers from which `played` chooses moves of the background work and, less often,
+/// actions of a user.
 fn script() -> impl Strategy<Value = Vec<(u8, u16)>> {
     prop::collection::vec((0u8..20, any::<u16>()), 0..120)
 }

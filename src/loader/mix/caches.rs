@@ -1,4 +1,4 @@
-//! The caches of a mix's sources, reported as one.
+//! Adds up the statistics of the caches that the sources of a mix use.
 
 use crate::cache::{CacheStats, DiskCache};
 

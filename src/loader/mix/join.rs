@@ -11,26 +11,28 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use crate::column::LongestRows;
 
-/// The column with the number of each row's source.
+/// The name of the column that has the number of each row's source.
 pub(in crate::loader) const SOURCE: &str = "source";
 
 /// Joins the batches of sources into one.
 #[derive(Debug)]
 pub(in crate::loader) struct Joiner {
     pub(in crate::loader) schema: SchemaRef,
-    /// For each source, the place of each column, if the source has it.
+    /// For each source, the index of each joined column among the source's own columns; `None` if it lacks
+    /// the column.
     places: Vec<Vec<Option<usize>>>,
-    /// Whether the last column is the source of each row.
+    /// Whether the last column is [`SOURCE`].
     numbered: bool,
 }
 
 impl Joiner {
-    /// The joiner of all columns of all sources, in the order in which they first occur. A column that a
-    /// source lacks is null in its rows.
+    /// Makes a joiner whose batches have the columns of all sources, in the order in which they first occur.
+    /// A column that a source lacks is null in the rows of that source. If `numbered`, the column [`SOURCE`]
+    /// is added.
     ///
     /// # Errors
-    /// Two sources have a column of different types, or a source has a column with the name of the one that
-    /// is added.
+    /// Fails if two sources have a column of one name but of different types, or if [`SOURCE`] is to be added
+    /// and a source already has a column of this name.
     pub(in crate::loader) fn new(schemas: &[SchemaRef], numbered: bool) -> Result<Self> {
         let mut fields: Vec<Arc<Field>> = Vec::new();
         for (source, schema) in schemas.iter().enumerate() {
@@ -97,12 +99,16 @@ impl Joiner {
     }
 }
 
-/// The field of a column that two sources have.
+/// Returns the field of a column that two sources have.
+///
+/// # Errors
+/// Fails if the types or the meanings of the two columns differ.
 fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<Field>> {
     let named = (TypeName(known.data_type()).to_string(), TypeName(other.data_type()).to_string());
     let (here, there) = match known.data_type() == other.data_type() || named.0 != named.1 {
         true => (words(known, named.0), words(other, named.1)),
-        // The types may differ only in details that the name leaves out, such as nulls in lists.
+        // The types differ only in details that these names leave out, such as nulls in lists, so the error
+        // shows the types in full.
         false => (words(known, known.data_type().to_string()), words(other, other.data_type().to_string())),
     };
     if known.data_type() != other.data_type() || here != there {
@@ -119,7 +125,8 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
     Ok(Arc::new(known.as_ref().clone().with_nullable(nullable)))
 }
 
-/// The type of a column with its meaning: the shape of a tensor, the format of a text.
+/// Describes a column in an error message: its type, and the metadata that give its meaning, such as the
+/// shape of a tensor or the format of a text.
 fn words(field: &Field, data_type: String) -> String {
     let is_ours = |key: &str| key.starts_with("ARROW:extension") || key.starts_with("forebay");
     let mut notes: Vec<String> = field

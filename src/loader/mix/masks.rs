@@ -1,4 +1,5 @@
-//! Masks of a column that only some sources make.
+//! Checks that the sources of a mix agree on masks: either all sources that have a column make a mask for it,
+//! or none does. A mask is a column that says which values of another column are present.
 
 use forebay_arrow::datatypes::Schema;
 use forebay_base::{Error, Place, Result};
@@ -14,7 +15,8 @@ pub(in crate::loader) struct Delivered<'a> {
 }
 
 impl Delivered<'_> {
-    /// The column whose mask marks the nulls of a delivered column: itself, or the one that it is a view of.
+    /// Returns the column whose mask marks the nulls of a delivered column: for a view (one of several
+    /// augmented versions of a column) the column that it is made from, otherwise the column itself.
     fn masked_as<'a>(&self, column: &'a str) -> &'a str {
         let views = self.spec.with_option(|column| column.views.as_ref());
         let of_view = |(name, views): (&str, &Views)| {
@@ -24,7 +26,7 @@ impl Delivered<'_> {
         views.into_iter().find_map(of_view).unwrap_or(column)
     }
 
-    /// The option that makes a mask for a delivered column, if there is one.
+    /// Returns the name of the option that makes a mask for a delivered column, if one does.
     fn mask_of(&self, column: &str) -> Option<&'static str> {
         let column = self.masked_as(column);
         self.schema.index_of(&Pad::mask_name(column)).ok()?;
@@ -47,9 +49,9 @@ impl Delivered<'_> {
     }
 }
 
-/// Refuses a column for which one source makes a mask and another does not: nothing would say which values
-/// are present in the rows of the latter. In the rows of sources without the column, both column and mask are
-/// null.
+/// Fails if one source makes a mask for a column and another source delivers the column without one, because
+/// nothing would say which values of the latter's rows are present. A source may lack the column: column and
+/// mask are then null in its rows.
 pub(in crate::loader) fn check_masks(sources: &[Delivered<'_>]) -> Result<()> {
     for (source, of) in sources.iter().enumerate() {
         let columns = of.schema.fields().iter().map(|field| field.name().as_str());

@@ -1,4 +1,4 @@
-//! The cells of a column chunk, read some at a time.
+//! Reads the cells of a stored column chunk, a limited number of rows at a time.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::stored::{StoredFile, ours};
 use crate::reader::Held;
 
-/// A column chunk of byte arrays without repetition, in memory as it is stored.
+/// A column chunk of byte arrays that are not in lists (no repetition levels). Its stored bytes are in
+/// memory.
 pub(super) struct Chunk {
     reader: ColumnReaderImpl<ByteArrayType>,
     max_level: i16,
@@ -46,7 +47,7 @@ impl Chunk {
         caught(open).unwrap_or_else(|_| Err(malformed()))
     }
 
-    /// The cells of the next rows, `most` rows at most; empty at the end.
+    /// Reads the cells of up to `most` further rows. The result is empty at the end of the chunk.
     pub(super) fn next(&mut self, most: usize) -> Result<Cells> {
         let Chunk { reader, max_level } = self;
         let read = || {
@@ -60,7 +61,7 @@ impl Chunk {
 }
 
 impl Cells {
-    /// The index among the rows of each cell that is not null.
+    /// Returns the row of each cell in `values`, as an index among `rows` rows.
     pub(super) fn places(&self) -> Vec<usize> {
         match self.levels.is_empty() {
             true => (0..self.rows).collect(),

@@ -1,4 +1,5 @@
-//! The columns that hold images, and the schemas of files that hold them in another form.
+//! Finds the columns that hold images, and makes the schema of the file in which they are stored in another
+//! form: as DCT coefficients, or as JPEGs again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,15 +20,16 @@ use super::report::RepackedColumn;
 use super::stored::StoredFile;
 use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
 
-/// The number of cells that are examined to find out what a column holds.
+/// The number of cells of a column that are examined to find out whether it holds images to convert.
 const CELLS_SEEN: usize = 64;
 
-/// The child of a structure that holds the bytes of an image.
+/// In a column of `struct<bytes, path>`, the field that holds the bytes of an image.
 const BYTES: &str = "bytes";
-/// The suffix of the name of a column of coefficients beside images.
+/// If images are kept, their coefficients are written to a new column, with this suffix after the name of the
+/// column of images.
 const BESIDE_SUFFIX: &str = "_coefficients";
 
-/// The columns of images, by name.
+/// The names of the columns whose images are converted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Images {
     names: Vec<String>,
@@ -36,17 +38,17 @@ pub(super) struct Images {
 /// A leaf column of a file that holds images.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImageLeaf {
-    /// The index among the leaf columns of the file.
+    /// The column's index among all leaf columns of the file.
     pub(super) leaf: usize,
-    /// The index among the columns of the file.
+    /// The index, among the top-level columns of the file, of the one that contains the leaf.
     root: usize,
-    /// The index among the columns of images.
+    /// The column's index in [`Images`].
     pub(super) image: usize,
 }
 
 impl Images {
-    /// The columns that the options name, or otherwise those whose images can be converted, judged by the
-    /// first cells of the first row group.
+    /// Returns the columns that the options name. If they name none, returns the columns in which at least
+    /// one of the first cells of the first row group with rows is an image that can be converted.
     pub(super) fn find(
         options: &RepackOptions,
         stored: &StoredFile,
@@ -96,7 +98,7 @@ impl Images {
         Ok(Images { names })
     }
 
-    /// The report of each column of images, with all counts at 0.
+    /// Makes an empty report for each column of images.
     pub(super) fn reports(&self, form: Repack) -> Vec<RepackedColumn> {
         let report = |name: &String| RepackedColumn {
             column: name.clone(),
@@ -106,7 +108,7 @@ impl Images {
         self.names.iter().map(report).collect()
     }
 
-    /// The leaf columns of a file that hold the images.
+    /// Finds, in the schema of a file, the leaf columns that hold the images.
     pub(super) fn leaves(&self, schema: &SchemaDescriptor) -> Result<Vec<ImageLeaf>> {
         let found = self.names.iter().enumerate().map(|(image, name)| {
             let (leaf, root) = leaf_of(schema, name)?;
@@ -116,15 +118,15 @@ impl Images {
     }
 }
 
-/// The schema of a file that is written, and its metadata.
+/// The schema and the metadata of the file that is written.
 pub(super) struct NewSchema {
     pub(super) schema: TypePtr,
     pub(super) key_values: Vec<KeyValue>,
-    /// The paths of the columns that are re-encoded.
+    /// The paths of the columns that are not copied, but written anew with converted images.
     pub(super) paths: Vec<ColumnPath>,
 }
 
-/// The schema of the new file.
+/// Makes the schema of the new file from that of the stored file.
 pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -> Result<NewSchema> {
     let schema = file.schema_descr();
     let root = schema.root_schema();
@@ -165,7 +167,7 @@ pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -
     Ok(NewSchema { schema: Arc::new(message), key_values, paths })
 }
 
-/// Whether coefficients are written to a column of their own.
+/// Whether coefficients are written to a new column, and the images are kept.
 pub(super) fn is_beside(form: Repack) -> bool {
     form == Repack::Pack { beside: true }
 }
@@ -174,8 +176,8 @@ fn beside(name: &str) -> String {
     format!("{name}{BESIDE_SUFFIX}")
 }
 
-/// The leaf column and the column of this name, if it can hold images: binary values, or
-/// `struct<bytes, path>`.
+/// Returns the indices of the leaf column that holds the images of the column `name`, and of the column
+/// itself. Fails if the column cannot hold images: it must be binary, or `struct<bytes, path>`.
 fn leaf_of(schema: &SchemaDescriptor, name: &str) -> Result<(usize, usize)> {
     let fields = schema.root_schema().get_fields();
     let Some(root) = fields.iter().position(|field| field.name() == name) else {
@@ -198,7 +200,8 @@ fn leaf_of(schema: &SchemaDescriptor, name: &str) -> Result<(usize, usize)> {
     })
 }
 
-/// A column of images with or without the extension type of coefficients, on the field that holds the bytes.
+/// Returns the field of a column of images. The field that holds the bytes gets the extension type of
+/// coefficients if `is_packed`, and loses it otherwise.
 fn marked_bytes(field: &FieldRef, is_packed: bool) -> FieldRef {
     let DataType::Struct(children) = field.data_type() else { return marked(field, is_packed) };
     let child = |child: &FieldRef| match child.name() == BYTES {

@@ -1,4 +1,4 @@
-//! Rewrites one file.
+//! Writes the copy of one Parquet file in which the images are converted.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -24,20 +24,20 @@ use super::orders;
 use super::report::{RepackReport, RepackedColumn};
 use super::stored::{StoredFile, ours};
 
-/// The writer checks the page size after this many values: with its usual 1,024, images would make pages of
-/// 100 MB.
+/// The number of values after which the Parquet writer checks the size of a page. With its default of 1,024,
+/// pages of images would have some 100 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
-/// The size of a page of images, so that a reader can take a few rows without the others.
+/// The size limit of a page of images. It is small, so that a reader can read a few rows without the others.
 const PAGE_BYTES: usize = 256 << 10;
-/// The most bytes of images that are converted at the same time.
+/// The most bytes of images that are in memory at a time to be converted.
 const BYTES_AT_ONCE: i64 = 32 << 20;
 const IMAGES_AT_ONCE: i64 = 1024;
 
-/// Converts images to their other form.
+/// Converts images from JPEGs to DCT coefficients or back.
 #[derive(Clone, Copy)]
 pub(super) struct Converter<'a> {
     pub(super) form: Repack,
-    /// The threads that convert.
+    /// The threads that convert images.
     pub(super) pool: &'a ThreadPool,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct Converter<'a> {
 enum NewColumn {
     /// A copy of the leaf column with this index in the stored file.
     Copied(usize),
-    /// Images in their other form.
+    /// The images of this leaf column, converted.
     Made(ImageLeaf),
 }
 
-/// Writes the new file to a path of this machine.
+/// Writes the converted copy of the file `stored` to a local path.
 pub(super) fn write(
     converter: Converter<'_>,
     images: &Images,
@@ -106,7 +106,8 @@ pub(super) fn write(
     new.sync_all().map_err(on_disk)
 }
 
-/// The order of a column, if it was copied.
+/// The column order, by which readers interpret minima and maxima, that the stored file declares for a copied
+/// column; `None` for a column that is written anew.
 fn order(file: &FileMetaData, column: NewColumn) -> Option<ColumnOrder> {
     let NewColumn::Copied(leaf) = column else { return None };
     let orders = file.column_orders();
@@ -123,7 +124,8 @@ fn properties(metadata: &ParquetMetaData, written: &NewSchema) -> WriterProperti
         .set_sorting_columns(sorting)
         .set_write_batch_size(IMAGES_BETWEEN_CHECKS);
     if let Some(program) = file.created_by() {
-        // Readers judge statistics by this name, and the statistics are copied.
+        // Readers decide by the name of the writer whether to trust statistics. The statistics are copied, so
+        // the name is too.
         properties = properties.set_created_by(program.to_owned());
     }
     for path in &written.paths {
@@ -161,7 +163,7 @@ fn copy<W: Write + Send>(
     out.append_column(stored, close).map_err(ours)
 }
 
-/// Writes the images of a column chunk in their other form.
+/// Converts the images of a column chunk, and writes them to a new chunk.
 fn make<W: Write + Send>(
     converter: Converter<'_>,
     stored: &StoredFile,
@@ -184,7 +186,8 @@ fn make<W: Write + Send>(
         }
         let values = changed(converter, &cells, rows, report)?;
         let levels = match is_beside {
-            // A structure that is null has no image either.
+            // The new column has its own nulls. A row is null in it if the image is null, or the structure
+            // that contains the image.
             true if cells.levels.is_empty() => vec![1; cells.rows],
             true => cells.levels.iter().map(|level| i16::from(*level == cells.max_level)).collect(),
             false => cells.levels.clone(),
@@ -200,7 +203,8 @@ fn make<W: Write + Send>(
     column.close().map_err(ours)
 }
 
-/// The cells that are not null, converted if they are of the kind that is converted.
+/// Returns the cells that are not null. Cells of the kind to convert are converted, and others are returned
+/// unchanged.
 fn changed(
     converter: Converter<'_>,
     cells: &Cells,

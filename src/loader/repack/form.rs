@@ -1,14 +1,15 @@
-//! The form in which images are written.
+//! The form in which `forebay pack` and `forebay unpack` write images.
 
 use forebay_base::Result;
 use forebay_image as decode;
 
-/// The form in which images are written.
+/// The form in which `forebay pack` and `forebay unpack` write images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repack {
-    /// Images become coefficients.
+    /// JPEGs become DCT coefficients, which decode faster.
     Pack {
-        /// Whether the coefficients are in a column of their own, instead of replacing the images.
+        /// Whether the coefficients are written to a new column and the images are kept. Otherwise they
+        /// replace the images.
         beside: bool,
     },
     /// Coefficients become JPEGs again.
@@ -25,7 +26,7 @@ impl Repack {
         }
     }
 
-    /// Whether this form is meant for a cell: a JPEG to pack, or coefficients to unpack.
+    /// Whether a cell is of the kind to convert: a JPEG to pack, or coefficients to unpack.
     pub(super) fn is_for(self, cell: &[u8]) -> bool {
         match self {
             Repack::Pack { .. } => decode::is_jpeg(cell),

@@ -1,8 +1,8 @@
-//! Rewrites a data set with its JPEGs in another form: as coefficients, or as JPEG files again.
+//! Copies a data set and converts its images: JPEGs to DCT coefficients, or coefficients back to JPEGs.
 //!
-//! Only the column chunks of images are decoded and re-encoded. All others are copied byte for byte, with
-//! their statistics, page indexes and Bloom filters; row groups, their order and the metadata of the files
-//! stay the same.
+//! Only the column chunks of images are decoded and re-encoded. All other column chunks are copied byte for
+//! byte, with their statistics, page indexes and Bloom filters. The copy has the same row groups in the same
+//! order, and the same metadata of files.
 //!
 //! ```text
 //! footer ─ columns ─► which leaf columns hold images, and the schema with their extension type
@@ -36,13 +36,14 @@ use file::Converter;
 use stored::StoredFile;
 
 impl Dataset {
-    /// Rewrites all files of the data set, with their images in another form, below `location`: an empty
-    /// folder, or a prefix of a store under which nothing exists. `done` is called with the number of rows of
-    /// each row group. The data set itself is only read.
+    /// Writes a copy of the data set, with its images converted, below `location`: an empty folder, or a
+    /// prefix of a store under which nothing exists. `done` is called after each row group, with its number
+    /// of rows. The data set itself is not changed.
     ///
     /// # Errors
-    /// `Invalid` if no column holds images that can be converted, a named column cannot, or the place is not
-    /// empty; `BadRow` with its place for a damaged cell that is to be unpacked; errors of the store.
+    /// Fails with `Invalid` if no column holds images that can be converted, if a named column cannot hold
+    /// images, or if `location` is not empty. Fails with `BadRow` if a cell that is to be unpacked is
+    /// damaged. Errors of the store are passed on.
     pub fn repack(
         &self,
         location: &str,
@@ -68,7 +69,8 @@ impl Dataset {
         written
     }
 
-    /// Refuses a data set whose rewritten copy would not be equivalent.
+    /// Fails for files of a table, such as Delta or Iceberg. A copy of these files would lack the table's
+    /// list, which says which of their rows are valid.
     fn check_repacked(&self) -> Result<()> {
         let of_table = |file: &&File| file.deleted.is_some() || file.declared.is_some();
         let Some(file) = self.catalog.files.iter().find(of_table) else { return Ok(()) };
@@ -77,13 +79,13 @@ impl Dataset {
     }
 }
 
-/// The rewriting of one data set.
+/// The state of copying one data set.
 struct RepackJob<'a> {
     dataset: &'a Dataset,
     options: &'a RepackOptions,
     destination: Destination,
     pool: &'a ThreadPool,
-    /// The columns of images, once a file with rows was seen.
+    /// The columns of images; `None` until a file with rows was opened.
     images: Option<Images>,
 }
 
@@ -115,7 +117,7 @@ impl RepackJob<'_> {
         let converter = Converter { form: self.options.form, pool: self.pool };
         let written = file::write(converter, &images, &stored, &metadata, &unfinished, report, done);
         let placed = |error: Error| match error.kind() == ErrorKind::Io && error.place().file.is_none() {
-            // Errors of reads already name their file.
+            // Errors of reading name their file already, so this is an error of writing the local copy.
             true => error
                 .at(Place::file(unfinished.display().to_string()))
                 .hint("name a folder on a disk that has room"),
@@ -128,7 +130,7 @@ impl RepackJob<'_> {
             self.dataset.here()?.0.wait_for(async move { destination.put(&whole, &relative).await })?
         });
         if put.is_err() {
-            // An incomplete file is useless.
+            // The file may be incomplete, so it is removed.
             let _ = std::fs::remove_file(&unfinished);
         }
         put?;

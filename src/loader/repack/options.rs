@@ -1,20 +1,20 @@
-//! The options for rewriting a data set.
+//! The options for copying a data set with converted images.
 
 use std::collections::BTreeMap;
 
 use super::form::Repack;
 
-/// The options for rewriting a data set.
+/// The options for copying a data set with converted images.
 #[derive(Clone, Debug)]
 pub struct RepackOptions {
-    /// The location of the data set, as it was opened.
+    /// The location from which the data set was opened.
     pub from: String,
-    /// The form that images get.
+    /// The form to which images are converted.
     pub form: Repack,
-    /// The columns of images; `None` for all columns that hold images.
+    /// The columns whose images are converted; `None` for all columns that hold images.
     pub columns: Option<Vec<String>>,
-    /// The number of threads that decode; `None` for one for each processor.
+    /// The number of threads that convert images; `None` for one thread for each processor.
     pub threads: Option<usize>,
-    /// The options of the store that is written to.
+    /// The options of the store to which the copy is written, such as credentials.
     pub storage: BTreeMap<String, String>,
 }

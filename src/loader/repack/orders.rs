@@ -1,9 +1,11 @@
-//! The orders of columns, by which readers judge minima and maxima. The new file gets those of the copied
-//! file.
+//! Corrects the column orders in the footer of a written file. A column order says how the values of a column
+//! are compared, so readers need it to use the column's minima and maxima. The new file gets the orders of
+//! the file from which it was copied.
 //!
 //! The Parquet crate gives its own orders to all files that it writes, such as that of IEEE 754 for floats.
-//! But the copied statistics were made with another order, and a reader that does not know the new one drops
-//! them. So the last field of the footer is corrected after it is written: one byte for each column.
+//! But the copied statistics were made with another order, and a reader that does not know the new order
+//! ignores them. So the orders, which are the last field of the footer, are corrected after the file is
+//! written. This changes one byte for each column.
 
 use std::fs::File;
 use std::io;
@@ -11,22 +13,23 @@ use std::os::unix::fs::FileExt;
 
 use parquet::basic::ColumnOrder;
 
-/// The bytes of the footer's length and the magic, which end a file.
+/// A file ends with this number of bytes after the footer: the footer's length and the magic.
 const ENDING_BYTES: u64 = 8;
-/// The number of bytes of an order in Thrift's compact form: the header of a field with an empty structure,
-/// the end of that structure, and the end of the union.
+/// The number of bytes of one column order in Thrift's compact encoding: the header of a field that holds an
+/// empty structure, the end of that structure, and the end of the union.
 const ENTRY_BYTES: usize = 3;
-/// The header of the field for the order that the type defines.
+/// In an entry, the Thrift field header of the order that the column's type defines.
 const TYPE_DEFINED: u8 = 0x1C;
-/// The header of the field for the order of IEEE 754, which Parquet added later.
+/// In an entry, the Thrift field header of the IEEE 754 order, which was added to Parquet later.
 const IEEE_754: u8 = 0x2C;
 const INT96: u8 = 0x3C;
-/// The header of a field that no reader knows, which means that there is no order.
+/// In an entry, a Thrift field header that no reader knows, so that readers treat the order as undefined.
 const UNDEFINED: u8 = 0xFC;
 
-/// Gives each column of a written file its order from `orders`; if there is none, the column keeps its order.
+/// Writes `orders` into the footer of a file, one for each column. A column whose entry is `None` keeps its
+/// order.
 pub(super) fn put_right(file: &File, orders: &[Option<ColumnOrder>]) -> io::Result<()> {
-    // The end of the footer's structure follows the entries.
+    // One more byte, the end of the footer's structure, follows the entries.
     let length = orders.len() * ENTRY_BYTES + 1;
     let at = file.metadata()?.len().checked_sub(ENDING_BYTES + length as u64);
     let at = at.ok_or_else(unknown)?;

@@ -1,4 +1,5 @@
-//! A file of a data set for the Parquet crate, which reads bytes at any offset, wherever the file is stored.
+//! Lets the Parquet crate read a file of a data set from any store, by implementing its traits for random
+//! access.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::loader::dataset::Dataset;
 use crate::loader::threads::IoRuntime;
 
-/// The number of bytes that are read at once in a sequence of reads.
+/// The number of bytes that one request reads if a file is read sequentially.
 const BLOCK_BYTES: u64 = 8 << 20;
 
-/// A file of a data set, in the version that was opened.
+/// A file of a data set. Reads fail if the file was changed since the data set was opened.
 #[derive(Clone)]
 pub(super) struct StoredFile {
     io: Arc<IoRuntime>,
@@ -34,7 +35,7 @@ impl StoredFile {
         Ok(StoredFile { io, store, catalog: dataset.catalog.clone(), file })
     }
 
-    /// The footer, with the page indexes that exist.
+    /// Reads the footer, and the page indexes if the file has them.
     pub(super) fn metadata(&self) -> Result<ParquetMetaData> {
         let read = || {
             let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
@@ -74,7 +75,7 @@ impl ChunkReader for StoredFile {
     }
 }
 
-/// The bytes of a file from some offset on, read block by block.
+/// Reads a file sequentially from some offset, in blocks of [`BLOCK_BYTES`].
 pub(super) struct Blocks {
     file: StoredFile,
     /// The offset of the next block.
@@ -98,8 +99,8 @@ impl Read for Blocks {
     }
 }
 
-/// The cause of an error of the Parquet crate, which may be an error of this crate or of a disk that passed
-/// through it.
+/// Converts an error of the Parquet crate. If it wraps an error of this crate or of a disk, that error is
+/// returned.
 pub(super) fn ours(error: ParquetError) -> Error {
     let ParquetError::External(inner) = error else { return error.into_error() };
     let inner = match inner.downcast::<Error>() {

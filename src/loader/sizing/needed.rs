@@ -1,4 +1,4 @@
-//! The part of the memory budget that an order needs.
+//! Computes how much of the memory budget an order needs for row groups and for lists of rows.
 
 use crate::reader::budget::Budget;
 use crate::reader::cost::Cost;
@@ -6,31 +6,33 @@ use crate::reader::reads::Reads;
 use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};
 
-/// The number of parts beyond its pool for which each lane has memory, so that a batch may straddle the next
-/// part.
+/// The number of parts for which each lane has memory in addition to its pool (the parts in its window), so
+/// that a batch may extend into the next part.
 const STRADDLED_PARTS: u64 = 1;
 
-/// The bytes that a part's deal takes for each row.
+/// The bytes for each row of a part's deal, the list of its rows in the order of delivery.
 const DEAL_BYTES: u64 = 4;
 
-/// The most memory that an order needs of the budget, in any epoch and on any rank.
+/// The most memory that an order needs, in any epoch and on any rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needed {
     /// The bytes for row groups.
     pub(super) row_groups: u64,
-    /// The bytes for lists of rows.
+    /// The bytes for lists of rows, which hold the shuffled order of a window.
     pub(super) lists: u64,
     /// The number of lanes that a rank reads.
     pub(super) lanes: u64,
-    /// The bytes for the largest row group while it is read, without the lists of its rows.
+    /// The bytes that the largest row group takes while it is fetched and decoded, without the lists of its
+    /// rows.
     pub(super) largest: u64,
 }
 
-/// The bytes for each row of a window whose rows are arranged by cost: its rank by cost, in the windows of
-/// three passes over the plan, and its places while the slot is arranged, which may be the whole window.
+/// The bytes for each row of a window if rows are balanced by cost. Three passes over the plan each hold the
+/// row's rank by cost, in two bytes. The other 32 bytes hold the row's positions while rows are arranged,
+/// which may be all rows of the window at once.
 const BALANCE_BYTES: u64 = 3 * 2 + 32;
 
-/// The memory that a row group takes.
+/// The number of rows and the memory of a row group, or of a piece of one.
 #[derive(Clone, Copy, Debug)]
 struct Weight {
     /// The fewest rows that the row group has in an epoch, at least one.
@@ -42,7 +44,7 @@ struct Weight {
 }
 
 impl Needed {
-    /// The needs of `order` for the row groups that `reads` reads, with the rows of `samples`.
+    /// Computes the memory that `order` needs if it reads the rows of `samples` in the row groups of `reads`.
     pub(super) fn for_order(
         reads: &Reads,
         samples: &SampleIndex,
@@ -55,7 +57,8 @@ impl Needed {
         let mut weight = |rows: u32, most: u32, cost: Cost| {
             passing = Budget::rounded(cost.passing()).max(passing);
             largest = cost.total().max(largest);
-            // A row group without selected rows is not read.
+            // A row group has no rows in epochs that select none of them, and is then not read, so 1 is the
+            // minimum.
             Weight { rows: rows.max(1), most, held: Budget::rounded(cost.held) }
         };
         let mut groups: Vec<Weight> = Vec::with_capacity(samples.most().len());
@@ -83,15 +86,15 @@ impl Needed {
         Needed { lists, largest, ..needed }
     }
 
-    /// The needs for row groups of these weights. Epochs deal row groups to lanes and windows in any order,
-    /// so the largest ones are assumed to meet.
+    /// Computes the memory for row groups of these weights. Each epoch distributes row groups among lanes and
+    /// windows at random, so the largest ones are assumed to be in memory together.
     ///
-    /// A lane holds the parts of its pool. When fetching waits for one more, the assembly copies the few rows
-    /// that a batch needs out of the parts that leave with it
-    /// ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more than its pool with
-    /// the part that is awaited, and the batch can be made. In addition, each lane has memory for one more
-    /// part, so that a batch that straddles two row groups does not wait. While a row group is decoded, its
-    /// bytes are in memory beside its rows, with everything else that decoding takes: `passing` at most.
+    /// A lane holds the parts of its pool. Each lane also has memory for one more part, so that a batch that
+    /// takes rows from two successive row groups does not wait. If there is no memory for the next part, the
+    /// assembly of batches copies the few rows that a batch needs from parts that no later batch needs, and
+    /// releases these parts ([`Assembly::detach_leaving`](crate::loader::assembly)). While a row group is
+    /// decoded, its stored bytes and temporary buffers are in memory beside its rows. They take at most
+    /// `passing` bytes.
     fn for_groups(
         mut groups: Vec<Weight>,
         passing: u64,
@@ -106,7 +109,7 @@ impl Needed {
             return Needed { row_groups: held + passing, lanes, ..Needed::default() };
         }
         let rows = lanes * split.rows.div_ceil(u64::from(split.lanes.max(1)));
-        // A row group that two lanes share is counted in both.
+        // A row group that is divided between two lanes is in memory for both, so it is counted twice.
         let shared = lanes - 1;
         let most = (lanes * (pool + STRADDLED_PARTS)).min(parts_of(&mut groups, rows) + shared);
         groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held));
@@ -121,31 +124,33 @@ impl Needed {
             (Mixing::Window, _) => {
                 listed_bytes(pool, needs_deals).saturating_mul(listed(&mut groups, lanes * pool, rows))
             }
-            // Rows are dealt as they are stored, or one by one.
+            // No lists are needed: rows are delivered in stored order, or the position of each row is
+            // computed.
             (Mixing::Stored | Mixing::Exact, _) => 0,
         };
         Needed { row_groups: by_count.min(by_rows) + passing, lists, lanes, largest: 0 }
     }
 }
 
-/// The bytes of lists for each row of a window of `pool` parts. The next epoch has a place in its part's deal
-/// and a source for each row, while a quarter of this epoch's sources are left, and its parts' deals, if they
-/// are needed.
+/// The bytes of lists for each row of a window of `pool` parts. The lists of two epochs overlap: for each
+/// row, the next epoch has an entry in the deal of its part and the number of its source. Of the current
+/// epoch, a quarter of the sources are left and, if they are needed, the deals.
 fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
     let source = if pool <= 0xFF { 1 } else { 2 };
     DEAL_BYTES + source + if needs_deals { DEAL_BYTES + 1 } else { 0 }
 }
 
-/// The bytes of lists for each row of a row group, or each of its samples, while it is read.
+/// The bytes of lists for each row or sample of a row group while the row group is fetched and decoded.
 pub(super) fn listed_while_read(samples: &SampleIndex, order: &OrderSpec) -> u64 {
     let dealt = if order.is_windowed() { DEAL_BYTES } else { 0 };
     dealt + samples.listed_bytes()
 }
 
-/// The number of row groups that are cut where the lanes of a rank begin and end.
+/// Consecutive rows may begin and end in the middle of a row group, so they touch up to this number of row
+/// groups only in part.
 const CUT_GROUPS: u64 = 2;
 
-/// The largest number of parts over which `rows` consecutive rows can extend.
+/// The largest number of row groups that `rows` consecutive rows can touch.
 fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| group.rows);
     let mut left = rows;
@@ -157,7 +162,7 @@ fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     (whole.count() as u64 + CUT_GROUPS).min(groups.len() as u64)
 }
 
-/// The largest number of bytes that `rows` rows can take.
+/// The most bytes that the row groups of `rows` rows can take.
 fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / u64::from(group.rows.max(1))));
     let mut left = rows;
@@ -172,7 +177,7 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
     held
 }
 
-/// The largest number of rows in `parts` parts, which have at most `rows` rows together.
+/// The most rows that any `parts` parts can have together, limited to `rows`.
 fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
     let all: u64 = groups.iter().take(parts as usize).map(|group| u64::from(group.most)).sum();
@@ -186,7 +191,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// Row groups of 100 rows and 100 KiB each.
+    /// Makes row groups of 100 rows and 100 KiB each.
     fn groups(number: usize) -> Vec<Weight> {
         vec![Weight { rows: 100, most: 100, held: 100 * KIB }; number]
     }
@@ -220,7 +225,8 @@ mod tests {
     #[test]
     fn a_lane_holds_no_more_than_it_has() {
         let needed = need(groups(16), Mixing::Window, 16, split(1_600, 2, 2));
-        // The rows of eight row groups extend over at most ten row groups, two of which are cut.
+        // A rank reads as many rows as eight row groups have. They touch at most ten row groups, two of them
+        // only in part.
         assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
         assert_eq!(needed.lists, 800 * listed_bytes(16, true));
         let all = need(groups(16), Mixing::Window, 16, split(1_600, 1, 1));

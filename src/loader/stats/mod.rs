@@ -1,7 +1,8 @@
-//! Why an accelerator waits: a snapshot of how long each stage worked, which stage the training loop waited
-//! for, and how much is in flight.
+//! Statistics that show why an accelerator waits: how long each stage worked, which stage the training loop
+//! waited for, and how much work is in flight.
 //!
-//! `table` shows it to people, `verdict` sums it up in a sentence, `prometheus` serves it to monitoring.
+//! `table` prints the statistics for people, `verdict` sums them up in a sentence, and `prometheus` writes
+//! them for monitoring.
 
 mod prometheus;
 mod stages;
@@ -39,11 +40,11 @@ const NANOS: f64 = 1e9;
 pub struct PoolStats {
     /// The number of threads.
     pub threads: u64,
-    /// The time during which they worked.
+    /// The time during which the threads worked.
     pub working: f64,
-    /// The time within epochs in which they were idle because there was no row group to work on.
+    /// The time within epochs in which threads were idle because there was no row group to work on.
     pub starved: f64,
-    /// The time within epochs in which they were idle because enough batches were ready.
+    /// The time within epochs in which threads were idle because enough batches were ready.
     pub blocked: f64,
 }
 
@@ -79,13 +80,14 @@ pub struct NextStats {
     pub first: f64,
 }
 
-/// Calls of `next()` of about equal duration: see [`Stats::next_histogram`].
+/// One bar of a histogram of `next()` calls by duration: see [`Stats::next_histogram`].
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NextBin {
     /// The longest duration in this bin, in seconds.
     pub up_to: f64,
-    /// The number of calls that took at most this long, and longer than the bin before.
+    /// The number of calls that took at most this long, and longer than the longest duration of the bin
+    /// before.
     pub calls: u64,
 }
 
@@ -101,15 +103,17 @@ pub struct NextBin {
 pub struct QueueStats {
     /// The number of batches that wait for the training loop now.
     pub batches_ready: u64,
-    /// The average number of batches that wait for the training loop.
+    /// The number of batches that wait for the training loop, averaged over time.
     pub batches_ready_mean: f64,
-    /// The number of row groups that were granted memory and are not in the window yet.
+    /// The number of row groups that were granted memory and that batches are not made from yet: they are
+    /// being fetched or decoded, or wait for their turn.
     pub row_groups: u64,
-    /// The average number of row groups that were granted memory and are not in the window yet.
+    /// The number of row groups that were granted memory and that batches are not made from yet, averaged
+    /// over time.
     pub row_groups_mean: f64,
 }
 
-/// Bytes in flight, and the budget for them.
+/// The memory that row groups and batches take, in bytes, and the budget for it.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -120,17 +124,18 @@ pub struct QueueStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStats {
-    /// The loader's memory budget.
+    /// The loader's memory budget, in bytes.
     pub budget: u64,
-    /// Bytes of the budget that are kept for batches.
+    /// The bytes of the budget that are set aside for batches.
     pub batches: u64,
-    /// The bytes of row groups in flight and in the window now.
+    /// The bytes that row groups take now: those that are being fetched or decoded, and those from which
+    /// batches are made.
     pub row_groups: u64,
-    /// The most bytes of row groups in flight and in the window so far.
+    /// The largest value of `row_groups` so far.
     pub row_groups_peak: u64,
-    /// The bytes of rows that stay in memory from one epoch to the next.
+    /// The bytes of rows that are kept in memory from one epoch to the next, so that they are read only once.
     pub staying: u64,
-    /// The number of rows that epochs took from memory, and did not read.
+    /// The number of rows that epochs took from these kept rows instead of reading them again.
     pub staying_rows: u64,
 }
 
@@ -138,15 +143,15 @@ pub struct MemoryStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceStats {
-    /// The number of rows of the source in the batches that this rank took so far.
+    /// The number of this source's rows in the batches that this rank took so far.
     pub rows: u64,
 }
 
 /// A snapshot of the measurements of a loader since it was built: see
 /// [`Loader::stats`](super::Loader::stats).
 ///
-/// All times are in seconds. [`Display`](std::fmt::Display) prints it as a table, with the
-/// [verdict](Self::verdict) below.
+/// All times are in seconds. [`Display`](std::fmt::Display) prints a table, and below it the
+/// [verdict](Self::verdict).
 ///
 /// ```no_run
 /// let loader = forebay::Dataset::open("data/train/")?.loader().build()?;
@@ -162,38 +167,40 @@ pub struct SourceStats {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Work of each stage.
+    /// The work of each stage.
     pub stages: Stages,
-    /// The threads that decode.
+    /// The work of the threads that decode and gather.
     pub pool: PoolStats,
-    /// Time that the training loop waited, by stage.
+    /// The time that the training loop waited, by the stage that it waited for.
     pub waits: Waits,
-    /// The part of these waits that was for the first batch of the first epoch.
+    /// The part of `waits` that the training loop spent waiting for the first batch of the first epoch.
     pub waits_first: Waits,
-    /// The time of the training loop itself: between a batch and the request for the next one of the epoch.
+    /// The time that the training loop spent on its own work: from getting a batch until it asked for the
+    /// next one of the epoch.
     pub consumer: f64,
     /// How long `next()` took.
     pub next: NextStats,
-    /// The calls of `next()` by their duration, in ten bins to each power of ten.
+    /// The calls of `next()` by their duration, in ten bins per power of ten.
     pub next_histogram: Vec<NextBin>,
-    /// The time of the training loop over the course of the run.
+    /// The waits and the work of the training loop in each stretch of the run.
     pub timeline: Timeline,
-    /// Work in flight.
+    /// The batches and row groups in flight.
     pub queues: QueueStats,
     /// The number of bad rows that were skipped.
     pub skipped_rows: u64,
-    /// The number of rows that were repeated to keep ranks equal.
+    /// The number of rows that were delivered twice so that all ranks have a batch in every step.
     pub padded_rows: u64,
-    /// The number of values in batches so far that are not in the vocabulary of their column, and have the
-    /// code for unknown values.
+    /// The number of values in batches so far that were not in the vocabulary of their column, and so were
+    /// replaced by its code for unknown values.
     pub unknown_values: u64,
-    /// The bytes in flight, and the memory budget.
+    /// The memory that row groups and batches take, and the budget.
     pub memory: MemoryStats,
     /// The requests to the stores since the data set was opened.
     pub traffic: TrafficStats,
-    /// Work of the row cache since it was opened; `None` without one.
+    /// The lookups and writes of the row cache since it was opened; `None` if the loader has no row cache.
     pub cache: Option<CacheStats>,
-    /// The sources of a mix, in their order; empty for a loader of one data set.
+    /// The statistics of each source of a mix, in the order of the sources; empty for a loader of one data
+    /// set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceStats>,
 }
@@ -242,12 +249,12 @@ impl Stats {
         }
     }
 
-    /// The stage that the training loop waits for, and a remedy.
+    /// Sums up the statistics: the stage that the training loop waits for most, and a remedy.
     pub fn verdict(&self) -> Verdict {
         Verdict::from_ranks(std::slice::from_ref(self))
     }
 
-    /// The verdict on several ranks together.
+    /// Sums up the statistics of several ranks in one verdict.
     pub fn verdict_of(ranks: &[Stats]) -> Verdict {
         Verdict::from_ranks(ranks)
     }

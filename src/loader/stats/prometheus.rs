@@ -1,18 +1,18 @@
-//! Statistics in the text format of Prometheus.
+//! Writes the statistics in the text format of Prometheus.
 
 use std::fmt::{Display, Write};
 
 use super::{NextStats, Stats};
 use crate::monitor::Stage;
 
-/// A page of metrics that is being written.
+/// The text of the metrics that were written so far.
 #[derive(Default)]
 struct Page {
     text: String,
 }
 
 impl Page {
-    /// Begins a metric. The samples of a metric are together, as the format demands.
+    /// Writes the lines that begin a metric. Its samples must follow directly, as the format demands.
     fn metric(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.text, "# HELP forebay_{name} {help}\n# TYPE forebay_{name} {kind}");
     }
@@ -28,7 +28,7 @@ impl Page {
         self.sample(name, None, value);
     }
 
-    /// Writes a counter with a sample for each of several labels.
+    /// Writes a counter that has one sample for each value of a label.
     fn counter(&mut self, name: &str, help: &str, label: &str, samples: &[(&str, f64)]) {
         self.metric(name, "counter", help);
         samples.iter().for_each(|(value, number)| self.sample(name, Some((label, value)), number));

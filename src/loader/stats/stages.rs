@@ -1,4 +1,4 @@
-//! Work of each stage.
+//! The work of each stage: the items and bytes that it produced, and its times.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,18 +16,19 @@ use crate::monitor::{Idle, Stage, Timings};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageStats {
-    /// The items that the stage produced: files, row groups, rows, images or batches, as [`Stages`] says.
+    /// The number of items that the stage produced. An item is a file, a row group, a row, an image or a
+    /// batch; [`Stages`] says which.
     pub items: u64,
     /// The bytes of these items.
     pub bytes: u64,
-    /// The time during which the stage worked; for the stages of the pool of threads, summed over the
-    /// threads.
+    /// The time during which the stage worked. For stages that run on the pool of threads, the times of all
+    /// threads are added up.
     pub working: f64,
-    /// The time within epochs in which the stage had nothing to work on. `None` for the stages that share the
-    /// pool of threads, which have [`Stats::pool`](super::Stats::pool) in common.
+    /// The time within epochs in which the stage had nothing to work on. `None` for the stages that run on
+    /// the pool of threads, whose idle time is in [`Stats::pool`](super::Stats::pool).
     pub starved: Option<f64>,
-    /// The time within epochs in which there was no space for the results of the stage; for fetching, no
-    /// memory.
+    /// The time within epochs in which the stage could not go on because there was no space for its results.
+    /// Fetching is blocked while it waits for memory, for example.
     pub blocked: Option<f64>,
 }
 
@@ -43,41 +44,43 @@ pub struct StageStats {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stages {
-    /// Listing files and reading footers when the data set was opened. Items: files; bytes: those that were
-    /// read.
+    /// Listing files and reading footers when the data set was opened. `items` counts files, and `bytes` the
+    /// bytes that were read.
     pub list: StageStats,
-    /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
+    /// Reading row groups from the store. `items` counts row groups, and `bytes` their column chunks.
     ///
-    /// The stage works while any row group is being read. It is blocked while none is, and the next one waits
-    /// for memory or the last ones wait to be decoded. It is starved while there is nothing left to read.
+    /// The stage works while any row group is being read. It is blocked if no row group is being read because
+    /// the next one waits for memory, or because those that were read wait to be decoded. It is starved if
+    /// nothing is left to read.
     pub fetch: StageStats,
-    /// The row cache: lookups, and writes of rows that are then used from there. Items: row groups that were
-    /// found; bytes: of their rows. Mapped rows are read from disk when they are used, within the stage that
-    /// uses them.
+    /// The row cache: looking row groups up, and writing rows that are then read from the cache. `items`
+    /// counts the row groups that were found, and `bytes` their rows. Memory-mapped rows are read from disk
+    /// only when another stage uses them, and that time counts for the other stage.
     pub cache: StageStats,
-    /// Decoding Parquet to Arrow, on the pool. Items: rows; bytes: of their arrays.
+    /// Decoding Parquet to Arrow, on the pool of threads. `items` counts rows, and `bytes` their arrays.
     pub parquet: StageStats,
-    /// The thread that follows the plan and lists the rows of each batch. Items: rows. It is starved while it
-    /// waits for a row group, and blocked while enough batches wait for the training loop.
+    /// Following the plan and listing the rows of each batch, on a thread of its own. `items` counts rows.
+    /// The stage is starved while it waits for a row group, and blocked while enough batches wait for the
+    /// training loop.
     pub shuffle: StageStats,
-    /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the
-    /// columns.
+    /// Gathering rows into batches (collate), on the pool of threads. `items` counts each row once for each
+    /// column, and `bytes` the columns.
     pub gather: StageStats,
-    /// Decoding cells, on the pool: images, and the cells of users' [`Decoder`](crate::column::Decoder)s.
-    /// Items: cells; bytes: of pixels and other values.
+    /// Decoding cells, on the pool of threads: images, and the cells of users'
+    /// [`Decoder`](crate::column::Decoder)s. `items` counts cells, and `bytes` pixels and other values.
     pub decode: StageStats,
-    /// Converting cells to the form in which the cache keeps them, on the pool. Items: cells; bytes: of that
-    /// form.
+    /// Converting cells to the form in which the cache keeps them, on the pool of threads. `items` counts
+    /// cells, and `bytes` the converted cells.
     pub keep: StageStats,
-    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays.
-    /// Zero in Rust.
+    /// Turning batches into the arrays of Python or of a framework. `items` counts batches, and `bytes` the
+    /// new arrays. Zero in Rust.
     pub hand_over: StageStats,
-    /// The user's function, on a thread of its own or in several workers, whose times are added. Items:
-    /// batches. It is starved while all of it waits for the loader, and blocked while the training loop has
-    /// not taken its results.
+    /// The user's transform, on a thread of its own or in several workers, whose times are added up. `items`
+    /// counts batches. The stage is starved while the thread or all workers wait for the loader, and blocked
+    /// while the training loop has not taken the results.
     pub transform: StageStats,
-    /// Copying batches to a device, if it takes time of the training loop's thread. Items: batches; bytes:
-    /// copied.
+    /// Copying batches to a device, as far as the training loop's thread spends time on it. `items` counts
+    /// batches, and `bytes` the copied bytes.
     pub device: StageStats,
 }
 
@@ -126,7 +129,7 @@ impl Stages {
         ]
     }
 
-    /// Adds the work of another loader's stages.
+    /// Adds the work of another loader's stages to these.
     pub fn add(&mut self, other: &Stages) {
         let pairs = [
             (&mut self.list, other.list),

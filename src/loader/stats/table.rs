@@ -1,11 +1,11 @@
-//! Statistics as a table of text.
+//! Prints the statistics as a table of text.
 
 use std::fmt;
 
 use super::{MemoryStats, NextStats, PoolStats, QueueStats, Stats};
 use crate::monitor::Stage;
 
-/// The stage called `name`, if there are waits for it.
+/// The stage called `name`; `None` for "list", which a training loop never waits for.
 fn waited(name: &str) -> Option<Stage> {
     Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }

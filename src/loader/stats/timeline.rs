@@ -1,16 +1,16 @@
-//! The time of the training loop over the course of a run.
+//! The waits and the work of the training loop in each stretch of a run.
 
 use serde::{Deserialize, Serialize};
 
 use super::{NANOS, Waits};
 use crate::monitor::{self, Stage, Timings};
 
-/// The time of the training loop over the course of a run, in buckets of equal width that follow each other
-/// from its first request for a batch on.
+/// The waits and the work of the training loop during a run, in buckets of time. All buckets are equally
+/// long, and the first one begins with the loop's first request for a batch.
 ///
-/// There are at most 600 buckets. They are a second wide at first; when all are full, neighbours are merged
-/// and the width doubles. Their sums are [`Stats::waits`](super::Stats::waits) and
-/// [`Stats::consumer`](super::Stats::consumer).
+/// There are at most 600 buckets. A bucket is one second long at first; when all are full, neighbours are
+/// merged in pairs and the length doubles. The times of all buckets add up to
+/// [`Stats::waits`](super::Stats::waits) and [`Stats::consumer`](super::Stats::consumer).
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -24,9 +24,9 @@ use crate::monitor::{self, Stage, Timings};
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Width of each bucket, in seconds.
+    /// The length of each bucket, in seconds.
     pub bucket_seconds: f64,
-    /// The buckets, from the first request on.
+    /// The buckets in the order of time. The first one begins with the first request for a batch.
     pub buckets: Vec<Bucket>,
 }
 
@@ -35,9 +35,9 @@ pub struct Timeline {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Seconds that the training loop waited, by stage.
+    /// The seconds that the training loop waited, by the stage that it waited for.
     pub waits: Waits,
-    /// Seconds of the training loop's own work.
+    /// The seconds that the training loop spent on its own work.
     pub consumer: f64,
     /// The number of rows in the batches that the training loop got.
     pub rows: u64,
@@ -62,8 +62,8 @@ impl Bucket {
         }
     }
 
-    /// The share of the time within epochs in which the training loop had its batch; `None` for a bucket
-    /// between epochs.
+    /// The share of this bucket's time in which the training loop worked on a batch instead of waiting, from
+    /// 0 to 1. Time between epochs is not counted; `None` if there is no other time in the bucket.
     pub fn busy(&self) -> Option<f64> {
         let time = self.waits.total() + self.consumer;
         (time > 0.0).then(|| self.consumer / time)

@@ -1,4 +1,4 @@
-//! One sentence: which stage a training loop waits for, and what to do about it.
+//! Sums up statistics in one sentence: which stage a training loop waits for, and what to do about it.
 
 use std::fmt;
 
@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
-/// A training loop that waits for less than this share of the time is the bottleneck itself.
+/// A training loop that waits for less than this share of the time is itself called the bottleneck.
 const MIN_WAIT_SHARE: f64 = 0.02;
 
-/// More memory is advised if fetching waits for memory for at least this share of its time.
+/// The verdict advises more memory if fetching was blocked, usually by a lack of memory, for at least this
+/// share of its time.
 const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
-/// The bottleneck of a training loop. The wait for the first batch is left out if there are more batches: it
-/// is the start of the pipeline, and says little about the rest.
+/// The bottleneck of a training loop, and a remedy. The wait for the first batch is not counted if there were
+/// more batches, because it only shows how long the pipeline took to start.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -28,10 +29,10 @@ pub struct Verdict {
     /// The bottleneck: the stage with the longest wait, or the [consumer](Stage::Consumer) itself if it
     /// waited less than 2 % of the time.
     pub stage: Stage,
-    /// The share of the waiting that was for this stage, from 0 to 1; for the consumer, its share of all
-    /// time.
+    /// The share of the loop's waiting time that it waited for this stage, from 0 to 1. If the stage is the
+    /// consumer: the share of all time that the loop did not wait.
     pub share: f64,
-    /// The share of the training loop's time that it waited, from 0 to 1.
+    /// The share of its time that the training loop waited, from 0 to 1.
     pub waiting: f64,
     /// The bottleneck and a remedy, as a sentence without a full stop.
     pub sentence: String,
@@ -80,7 +81,7 @@ impl Verdict {
     }
 }
 
-/// The stage, as the beginning of a sentence.
+/// The words for a stage with which the sentence of a verdict begins.
 fn what(stage: Stage) -> &'static str {
     match stage {
         Stage::Fetch => "Storage",
@@ -98,7 +99,8 @@ fn what(stage: Stage) -> &'static str {
     }
 }
 
-/// The remedy for the bottleneck.
+/// The remedy that a verdict gives if `stage` is the bottleneck. `stages` and `threads` are sums over all
+/// ranks.
 fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
     let each = |seconds: f64, items: u64| seconds * 1e3 / items.max(1) as f64;
     match stage {

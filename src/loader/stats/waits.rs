@@ -1,20 +1,21 @@
-//! The stages that the training loop waited for.
+//! The time that the training loop waited for each stage.
 
 use serde::{Deserialize, Serialize};
 
 use super::NANOS;
 use crate::monitor::{STAGES, Stage};
 
-/// Seconds that the training loop waited, by the stage that it waited for.
+/// The seconds that the training loop waited, by the stage that it waited for.
 ///
-/// Every moment in which the loop is in `next()`, or in which a column of a batch is converted for it, counts
-/// for exactly one stage:
+/// The loop waits while it is in `next()`, and while a column of a batch is converted for it. Every moment of
+/// a wait is charged by the first of these rules that applies:
 ///
-/// 1. for the stage between the loader and the loop that works on its batch, such as a transform;
-/// 2. otherwise, while its batch is being made, for the stages that the pool of threads works on, in equal
-///    parts by thread;
-/// 3. otherwise, if a batch is ready, for handing it over;
-/// 4. otherwise for the stage that the next row group of the plan is in.
+/// 1. A stage between the loader and the loop, such as a transform, works on the loop's batch: charged to
+///    that stage.
+/// 2. The batch is being made: charged to the stages that the pool of threads works on, in equal parts by
+///    thread.
+/// 3. A batch is ready: charged to handing it over.
+/// 4. Otherwise: charged to the stage that the next row group of the plan is in or waits for.
 ///
 /// ```no_run
 /// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
@@ -29,21 +30,21 @@ use crate::monitor::{STAGES, Stage};
 pub struct Waits {
     /// The wait for row groups to arrive from the store.
     pub fetch: f64,
-    /// The wait for memory that other row groups hold.
+    /// The wait for memory that other row groups take.
     pub memory: f64,
     /// The wait for the row cache.
     pub cache: f64,
-    /// The wait for Parquet decoding.
+    /// The wait for Parquet pages to be decoded.
     pub parquet: f64,
-    /// The wait for the plan of an epoch, and for listing the rows of each batch.
+    /// The wait for the plan of an epoch to be made, and for the rows of each batch to be listed.
     pub shuffle: f64,
-    /// The wait for gathering rows.
+    /// The wait for rows to be gathered into batches.
     pub gather: f64,
-    /// The wait for decoding images.
+    /// The wait for images to be decoded.
     pub decode: f64,
-    /// The wait for converting images to the form in which the cache keeps them.
+    /// The wait for images to be converted to the form in which the cache keeps them.
     pub keep: f64,
-    /// The wait for batches that were ready: until the waiting thread was awake, and for conversion to the
+    /// The wait for batches that were ready: for the waiting thread to wake up, and for the conversion to the
     /// arrays of Python or of a framework.
     pub hand_over: f64,
     /// The wait for the user's function.
@@ -88,12 +89,13 @@ impl Waits {
         }
     }
 
-    /// The sum over all stages, which is within 1 % of a clock around `next()`.
+    /// The time that the loop waited for all stages together. It differs by at most 1 % from a clock around
+    /// `next()`.
     pub fn total(&self) -> f64 {
         Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
     }
 
-    /// The sum of these waits and `factor` times the `other` ones.
+    /// Adds `factor` times the waits of `other` to these waits, stage by stage.
     fn plus(&self, factor: f64, other: &Waits) -> Waits {
         Waits {
             fetch: self.fetch + factor * other.fetch,
@@ -110,13 +112,13 @@ impl Waits {
         }
     }
 
-    /// The waits since an earlier snapshot.
+    /// The waits since the snapshot `earlier` of the same loader.
     #[must_use]
     pub fn since(&self, earlier: &Waits) -> Waits {
         self.plus(-1.0, earlier)
     }
 
-    /// Adds the waits of another loader's training loop.
+    /// Adds the waits of another loader's training loop to these.
     pub fn add(&mut self, other: &Waits) {
         *self = self.plus(1.0, other);
     }

@@ -1,20 +1,22 @@
-//! The consumer's side of the timings: when the consumer waits, and how much time it spends on its own work.
+//! The part of the timings that concerns the consumer (the training loop): when it waits for batches, and how
+//! much time it spends on its own work.
 
 use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
-/// Whom the work on a batch holds up while the batch is first read.
+/// Says whether the consumer waits while delayed work on a batch is done, when the batch is first read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) enum Look {
-    /// The work holds up no known consumer.
+    /// The consumer is not known to wait for the work.
     Aside,
-    /// The work holds up the consumer. `before` is the stage that the consumer's thread worked for until
-    /// then, and `waiting` says whether the consumer was waiting already.
+    /// The consumer waits for the work. `before` is the stage that its thread worked for before, and
+    /// `waiting` says whether the consumer was already waiting.
     Near { before: Option<Stage>, waiting: bool },
 }
 
 impl Timings {
-    /// The consumer asks for a batch. The time since it got the last batch of this epoch was its own.
+    /// Records that the consumer asks for a batch. The time since it got the last batch of this epoch counts
+    /// as its own work.
     pub(in crate::monitor) fn asks(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if self.waiting {
@@ -24,7 +26,7 @@ impl Timings {
         (self.waiting, self.asked) = (true, now);
     }
 
-    /// The consumer stops waiting for now, without a batch.
+    /// Records that the consumer stops waiting for now, without a batch.
     pub(in crate::monitor) fn pauses(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if std::mem::take(&mut self.waiting) {
@@ -33,8 +35,8 @@ impl Timings {
         }
     }
 
-    /// The consumer has its batch of `rows` rows. Returns how long it waited, and how many batches of the
-    /// epoch it had before.
+    /// Records that the consumer has got a batch of `rows` rows. Returns how long it waited, and how many
+    /// batches of the epoch it had got before.
     pub(in crate::monitor) fn has(&mut self, epoch: u64, now: u64, rows: u64) -> Option<(u64, u64)> {
         self.settle(now);
         if !std::mem::take(&mut self.waiting) {
@@ -55,14 +57,14 @@ impl Timings {
         Some((waited, epoch.taken - 1))
     }
 
-    /// The consumer stops waiting, because the epoch has no more batches.
+    /// Records that the consumer stops waiting, because the epoch has no more batches.
     pub(in crate::monitor) fn gets_nothing(&mut self, now: u64) {
         self.settle(now);
         (self.waiting, self.so_far, self.had) = (false, 0, None);
     }
 
-    /// The consumer's own thread begins to work for the stage `near` on its way to a batch. Returns the stage
-    /// that it worked for before, and since when.
+    /// Records that the consumer's own thread begins to work for the stage `near` before it gets a batch;
+    /// `None` if it has stopped. Returns the stage that it worked for until now, and when that work began.
     pub(in crate::monitor) fn nears(
         &mut self,
         epoch: u64,
@@ -78,8 +80,8 @@ impl Timings {
         before.map(|stage| (stage, since))
     }
 
-    /// A stage begins to work on a batch because the batch is read. If the consumer reads it, the consumer
-    /// waits meanwhile.
+    /// Records that delayed work for a stage begins, because a batch is read for the first time. If the
+    /// consumer reads the batch, it waits meanwhile.
     pub(in crate::monitor) fn looks(&mut self, epoch: u64, now: u64, stage: Stage) -> Look {
         self.settle(now);
         let had = self.had.is_some_and(|had| had.epoch == epoch);
@@ -101,7 +103,7 @@ impl Timings {
         }
     }
 
-    /// The stage has finished its work on the batch that is read.
+    /// Records that the delayed work for a stage has ended, where `look` is the value that `looks` returned.
     pub(in crate::monitor) fn looked(&mut self, epoch: u64, now: u64, stage: Stage, look: Look) {
         self.settle(now);
         match look {

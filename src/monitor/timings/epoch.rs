@@ -1,4 +1,4 @@
-//! The activity of one epoch, which decides the stage that a wait for the next batch is charged to.
+//! The activity of one epoch. It decides to which stage a wait for the next batch is charged.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,20 @@ pub(in crate::monitor) enum Assembly {
     Working,
     /// The thread waits for a row group.
     Starved,
-    /// The thread waits for room in the consumer's queue.
+    /// The thread waits for space in the queue of batches.
     Blocked,
     /// All batches have been assembled.
     Over,
 }
 
-/// The phase of a row group on its way to the window.
+/// The phase of a row group, from the request for memory until its rows are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The row group waits for memory.
     Memory,
     /// The row group is looked up in the cache.
     Cache,
-    /// The row group is read from the store.
+    /// The row group has been read and waits for its turn to be decoded.
     Fetch,
     /// The row group waits for its turn to be decoded.
     Fetched,
@@ -47,45 +47,49 @@ impl Phase {
     }
 }
 
-/// The activity of the thread between the pipe and the consumer, such as the thread of a transform.
+/// The activity of the thread that takes batches from the loader for the consumer, such as the thread of a
+/// transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::monitor) enum Front {
-    /// The thread waits for the pipe, or does not exist.
+    /// The thread waits for a batch, or does not exist.
     Waiting,
     /// The thread works for a stage.
     At(Stage),
-    /// The thread waits for the consumer.
+    /// The thread waits until the consumer takes a batch from it.
     Full,
 }
 
-/// The activity of one epoch.
+/// The activity of one epoch: of its row groups, of the assembly of its batches, and of their consumer.
 #[derive(Debug)]
 pub(in crate::monitor) struct EpochTimings {
     pub(in crate::monitor) id: u64,
-    /// Whether another thread than the consumer's takes batches from the pipe.
+    /// Whether a thread other than the consumer's takes batches from the loader.
     pub(in crate::monitor) apart: bool,
     pub(in crate::monitor) front: Front,
-    /// The stage that the consumer's own thread works for before it has a batch, and since when.
+    /// The stage that the consumer's own thread works for before it gets a batch. `neared` is the time when
+    /// that work began.
     pub(super) near: Option<Stage>,
     pub(super) neared: u64,
-    /// The stage that works on the batch which the consumer takes next. It is set only for stages that hold
+    /// The stage that works on the batch which the consumer gets next. It is set only for stages that work on
     /// several batches at a time.
     pub(in crate::monitor) next_at: Option<Stage>,
     pub(in crate::monitor) assembly: Assembly,
-    /// Whether the batch that is waited for is being made. If it is not, some of its rows are still missing.
+    /// Whether the batch that the consumer waits for is being made. Otherwise some of its rows have not
+    /// arrived.
     pub(in crate::monitor) making: bool,
-    /// The phases of the row groups on their way, in the order of the plan.
+    /// The phases of the row groups that batches are not made from yet, in the order of the plan.
     pub(in crate::monitor) parts: VecDeque<Phase>,
-    /// The number of the first row group in `parts`.
+    /// The number within the epoch of the row group that is first in `parts`.
     pub(in crate::monitor) first: u64,
-    /// The number of batches that were made and not yet taken, and the number that the consumer got.
+    /// `ready` is the number of batches that were made and not yet taken. `taken` is the number of batches
+    /// that the consumer got.
     pub(in crate::monitor) ready: u64,
     pub(in crate::monitor) taken: u64,
-    /// The time at which `front` took its present value.
+    /// The time when `front` last changed.
     pub(in crate::monitor) turned: u64,
 }
 
-/// The owner of a wait: the stage or stages that the wait is charged to.
+/// The stage or stages that a wait is charged to.
 pub(super) enum Owner {
     One(Stage),
     /// The stages that the pool works for, or the given stage if the pool is idle.
@@ -115,7 +119,7 @@ impl EpochTimings {
         self.parts.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// The owner of a wait for the next batch.
+    /// The stage or stages to which a wait for the next batch is charged at present.
     pub(super) fn owner(&self) -> Owner {
         if let Some(stage) = self.near.or(self.next_at) {
             return Owner::One(stage);

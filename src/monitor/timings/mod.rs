@@ -1,9 +1,9 @@
-//! Timings: what each stage is doing now, and how long it worked and waited so far.
+//! Measures what each stage is doing now, and how long it has worked and waited so far.
 //!
-//! Every change of activity is an entry. Before an entry is made, the time since the last one is
-//! [added](Timings::settle) to the activities that were going on until then. So all times are exact, however
-//! short, and nothing is sampled. The code is only arithmetic; times are nanoseconds since the loader was
-//! built.
+//! Every change of an activity is recorded. Before that, the time since the last change is
+//! [added](Timings::settle) to the activities that were going on. So nothing is sampled, and all times are
+//! exact, however short. The code does arithmetic only, and never reads the clock: times are passed in, as
+//! nanoseconds since the loader was built.
 
 mod consumer;
 mod epoch;
@@ -21,31 +21,31 @@ pub(crate) use epoch::Phase;
 pub(super) use epoch::{Assembly, EpochTimings, Front};
 pub(crate) use timeline::{TimeStretch, Timeline};
 
-/// The number of stages.
 pub(crate) const STAGES: usize = Stage::ALL.len();
 
-/// The work of a stage.
+/// The output of a stage, and the time that it worked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     /// The number of tasks of the stage that run now.
     pub(super) running: u32,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
-    /// The time that the stage worked. For stages of the pool and for transforms, the times of all threads
-    /// are added; for other stages, time counts once while any task runs.
+    /// The time that the stage worked, in nanoseconds. For stages of the pool and for transforms, the times
+    /// of all threads are added up. For other stages, time counts once, however many tasks run.
     pub(crate) nanos: u64,
 }
 
-/// The time that a stage did not work although an epoch was under way.
+/// The time that a stage was idle while an epoch was under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
-    /// The time without anything to do, in nanoseconds.
+    /// The time in which the stage had nothing to do, in nanoseconds.
     pub(crate) starved: u64,
-    /// The time without space for results, in nanoseconds.
+    /// The time in which the stage had no space for its results, in nanoseconds.
     pub(crate) blocked: u64,
 }
 
-/// The time at which the consumer last got a batch. From then until it asks again, its time is its own.
+/// The time `at` which the consumer last got a batch, and the epoch of the batch. The time from then until
+/// its next request counts as the consumer's own work.
 #[derive(Clone, Copy, Debug)]
 struct Had {
     epoch: u64,
@@ -64,45 +64,44 @@ pub(crate) struct Timings {
     pub(crate) transform: Idle,
     /// The number of row groups that were fetched and wait for their turn to be decoded.
     fetched: u32,
-    /// The number of row groups on their way, without those that wait for memory.
+    /// The number of row groups that were granted memory and that batches are not made from yet.
     pub(crate) under_way: u64,
     pub(super) epochs: Vec<EpochTimings>,
     /// The epoch whose batches the consumer takes.
     pub(super) current: Option<u64>,
-    /// Whether the current epoch has batches to come.
+    /// Whether the current epoch still has batches to deliver.
     pub(super) active: bool,
-    /// The time during which an epoch was under way.
+    /// The nanoseconds during which an epoch was under way.
     pub(crate) active_nanos: u64,
-    /// The number of batches that were ready, integrated over the time during which an epoch was under way.
+    /// The number of batches that were ready, multiplied by the nanoseconds for which they were. Divided by
+    /// `active_nanos`, this is the average number.
     pub(crate) ready_nanos: u128,
-    /// The number of row groups that were on their way, integrated over the time during which an epoch was
-    /// under way.
+    /// The number `under_way` of row groups, multiplied by the nanoseconds for which it lasted. Divided by
+    /// `active_nanos`, this is the average number.
     pub(crate) under_way_nanos: u128,
-    /// Whether the consumer is waiting.
     waiting: bool,
-    /// The time at which the consumer began to wait, and how long it had waited for the same batch before
-    /// that.
+    /// `asked` is the time when the consumer began to wait. `so_far` is how long it had waited for the same
+    /// batch before.
     asked: u64,
     so_far: u64,
     had: Option<Had>,
-    /// How long the consumer waited, by the stage that held it up; at [`Stage::Consumer`], the time it spent
-    /// on its own work.
+    /// The nanoseconds that the consumer waited, by the stage that held it up. At [`Stage::Consumer`]: the
+    /// nanoseconds that it spent on its own work.
     pub(crate) waits: [f64; STAGES],
-    /// The times in `waits` over the course of the run.
+    /// The same times as in `waits`, split by when they were spent.
     pub(crate) timeline: Timeline,
-    /// The part of `waits` that was spent waiting for the first batch.
+    /// The value of `waits` when the consumer got its first batch; `None` before.
     pub(crate) start: Option<[f64; STAGES]>,
     pub(crate) first: u64,
     pub(crate) next: Histogram,
 }
 
 impl Timings {
-    /// The timings of a loader with `threads` threads in its pool.
     pub(super) fn new(threads: u32) -> Self {
         Timings { threads, ..Timings::default() }
     }
 
-    /// Adds the time until `now` to the current activities.
+    /// Adds the time from the last call until `now` to the activities that were going on.
     pub(super) fn settle(&mut self, now: u64) {
         let nanos = now.saturating_sub(self.settled);
         if nanos == 0 {
@@ -113,7 +112,7 @@ impl Timings {
             let work = &mut self.work[stage as usize];
             work.nanos += nanos * u64::from(work.running);
         }
-        // The workers of a transform count one by one, like the threads of the pool.
+        // Like the threads of the pool, all workers of a transform count, so their times are added up.
         let transform = &mut self.work[Stage::Transform as usize];
         transform.nanos += nanos * u64::from(transform.running);
         for stage in [Stage::Fetch, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Device] {
@@ -167,7 +166,7 @@ impl Timings {
         self.under_way_nanos += u128::from(nanos) * u128::from(self.under_way);
     }
 
-    /// Charges a wait of the consumer to the stage that holds it up.
+    /// Charges a span of time in which the consumer waited to the stage that held it up.
     fn charge(&mut self, span: Range<u64>) {
         let epoch = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current);
         match epoch.map_or(Owner::One(Stage::Shuffle), EpochTimings::owner) {
@@ -186,7 +185,7 @@ impl Timings {
         }
     }
 
-    /// Adds a share of the time in `span` to the time that the consumer spent on a stage.
+    /// Adds a share of a span of time to the time that the consumer waited for a stage, or worked itself.
     fn spend(&mut self, stage: Stage, span: Range<u64>, share: f64) {
         if share > 0.0 {
             self.waits[stage as usize] += (span.end - span.start) as f64 * share;
@@ -207,19 +206,21 @@ impl Timings {
         work.running = work.running.saturating_sub(1);
     }
 
-    /// Begins to count work that is done beside the pipe.
+    /// Records that a thread or process begins to work for a stage outside the loader, such as a worker of a
+    /// transform.
     pub(super) fn begins_at(&mut self, stage: Stage, now: u64) {
         self.settle(now);
         self.begins(stage);
     }
 
-    /// Stops counting work that is done beside the pipe.
+    /// Records that a thread or process has ended its work for a stage outside the loader.
     pub(super) fn ends_at(&mut self, stage: Stage, now: u64) {
         self.settle(now);
         self.ends(stage);
     }
 
-    /// A row group enters a phase, and is counted in it until it leaves the phase.
+    /// Records that a row group enters a phase. The stage of the phase counts as working until the row group
+    /// leaves the phase.
     pub(super) fn enters(&mut self, epoch: u64, number: u64, phase: Phase) {
         if let Some(part) = self.epoch(epoch).and_then(|epoch| epoch.part(number)) {
             *part = phase;
@@ -237,8 +238,8 @@ impl Timings {
         }
     }
 
-    /// The thread between the pipe and the consumer changes its activity. Returns the stage that it worked
-    /// for before, and since when.
+    /// Records that the thread that takes batches from the loader for the consumer changes its activity.
+    /// Returns the stage that it worked for until now, and when that work began.
     pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
         self.settle(now);
         let epoch = self.epoch(epoch)?;
@@ -256,7 +257,7 @@ impl Timings {
         }
     }
 
-    /// A batch leaves the pipe.
+    /// Records that a batch is taken from the loader.
     pub(super) fn takes(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if let Some(epoch) = self.epoch(epoch) {
@@ -265,7 +266,7 @@ impl Timings {
         }
     }
 
-    /// Removes an epoch and ends its activities.
+    /// Removes an epoch, and ends the activities that were recorded for it.
     pub(super) fn forget(&mut self, id: u64, now: u64) {
         self.nears(id, now, None);
         self.turns(id, now, Front::Waiting);
@@ -279,7 +280,7 @@ impl Timings {
         }
     }
 
-    /// The number of batches that were made and not yet taken, in the current epoch.
+    /// The number of batches of the current epoch that were made and not yet taken.
     pub(crate) fn ready(&self) -> u64 {
         self.epochs.iter().find(|epoch| Some(epoch.id) == self.current).map_or(0, |epoch| epoch.ready)
     }

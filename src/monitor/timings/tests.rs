@@ -54,8 +54,8 @@ fn a_wait_for_the_pool_is_shared_out_among_what_it_works_on() {
     assert_eq!(timings.has(7, 700, 1), Some((700, 0)));
     let found = [Stage::Gather, Stage::Decode, Stage::Parquet].map(|stage| waited(&timings, stage));
     assert_eq!(found, [100.0, 100.0 + 200.0 + 100.0, 200.0]);
-    // Two threads had 1,400 ns together, of which 600 ns and 400 ns were work; assembly did not wait for
-    // room.
+    // Two threads had 700 ns each, and worked 600 ns and 400 ns of them. Assembly was not blocked, so the
+    // other 400 ns count as starved.
     assert_eq!(
         timings.work[Stage::Decode as usize].nanos + timings.work[Stage::Parquet as usize].nanos,
         1_000

@@ -1,7 +1,7 @@
-//! The time of the training loop over the course of a run, in buckets of equal width.
+//! Splits the time of the training loop into buckets of equal length.
 //!
-//! The memory is bounded: when all buckets are full, neighbours are merged in pairs and the width doubles. A
-//! bucket has the same times as `Timings::waits`, so the sum over all buckets is that total.
+//! The memory is bounded: when all buckets are full, neighbours are merged in pairs and the length doubles.
+//! Every time that is added to `Timings::waits` is also added to a bucket, so both have the same sums.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use crate::monitor::stage::Stage;
 /// The largest number of buckets.
 const BUCKETS: usize = 600;
 
-/// The width of a bucket at first, in nanoseconds.
+/// The length of a bucket at first, in nanoseconds.
 const FIRST_WIDTH: u64 = 1_000_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
-    /// The beginning of the first bucket, which is the first request for a batch.
+    /// The time when the first bucket begins, which is the time of the first request for a batch.
     from: Option<u64>,
-    /// The width of each bucket, in nanoseconds.
+    /// The length of each bucket, in nanoseconds.
     pub(crate) width: u64,
     pub(crate) buckets: Vec<TimeStretch>,
 }
 
-/// The time and the batches of the training loop in one stretch of time.
+/// One bucket: how the training loop spent its time in it, and the rows and batches that it got.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct TimeStretch {
     /// Nanoseconds by stage, as in `Timings::waits`.
@@ -39,8 +39,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Adds a share of the time in `span` to the time of a stage. A span that crosses the end of a bucket is
-    /// split there.
+    /// Adds a share of a span of time to a stage. A span that crosses the end of a bucket is split there.
     pub(super) fn spend(&mut self, stage: Stage, span: Range<u64>, share: f64) {
         let mut from = span.start;
         while from < span.end {
@@ -58,7 +57,7 @@ impl Timeline {
         bucket.batches += 1;
     }
 
-    /// The bucket of a time, and the time at which the bucket ends.
+    /// Finds the bucket that contains a time. Returns it with the time when it ends.
     fn bucket_at(&mut self, at: u64) -> (&mut TimeStretch, u64) {
         let from = *self.from.get_or_insert(at);
         let since = at.saturating_sub(from);
@@ -67,14 +66,14 @@ impl Timeline {
         }
         let place = (since / self.width) as usize;
         if place >= self.buckets.len() {
-            // All memory is taken at once, so that no later batch waits for the allocator.
+            // The memory for all buckets is reserved at once, so that no later batch waits for an allocation.
             self.buckets.reserve_exact(BUCKETS - self.buckets.len());
             self.buckets.resize(place + 1, TimeStretch::default());
         }
         (&mut self.buckets[place], from + (place as u64 + 1) * self.width)
     }
 
-    /// Merges neighbours in pairs.
+    /// Merges neighbouring buckets in pairs, and doubles their length.
     fn merge(&mut self) {
         self.width *= 2;
         let merged = self.buckets.len().div_ceil(2);

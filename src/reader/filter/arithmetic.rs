@@ -1,7 +1,8 @@
-//! Arithmetic on numbers: exact on integers, in 64-bit floats otherwise.
+//! Arithmetic on numbers in filters: exact on integers, and with 64-bit floats otherwise.
 //!
-//! `arrow-arith` keeps the type of its operands and fails on overflow or division of an integer by 0. Here
-//! the result is null in these cases.
+//! `arrow-arith` keeps the type of its operands, and fails if a result does not fit it or if an integer is
+//! divided by 0. Here integers may have 128 bits, `/` by 0 gives infinity or NaN, and `//` and `%` of an
+//! integer by 0 give null.
 
 use std::cmp::Ordering;
 
@@ -16,7 +17,7 @@ use super::{Op, Operand, Value, evaluate};
 /// The value of an operand in one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
-    /// No number: the result for a null, or for an integer divided by 0.
+    /// The result for a null, and of `//` and `%` of an integer by 0.
     Null,
     Whole(i128),
     Float(f64),
@@ -46,7 +47,7 @@ pub(super) fn compare(rows: &Rows<'_>, left: &Operand, op: Op, right: &Operand) 
     Ok(if op == Op::In { truth.or_false() } else { truth })
 }
 
-/// Says for each row whether a number is null.
+/// Says for each row whether the value of an operand is null.
 pub(super) fn is_null(rows: &Rows<'_>, operand: &Operand) -> Result<Truth> {
     let number = numbers(rows, operand)?;
     let each = (0..rows.len()).map(|row| Ok(Some(number(row)? == Number::Null)));
@@ -137,8 +138,8 @@ fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
     }))
 }
 
-/// Quotient and remainder like CPython's `float_divmod`, including the signs of zeros. A division by 0 gives
-/// infinity or NaN as the quotient, and NaN as the remainder.
+/// Quotient and remainder like those of CPython's `float_divmod`, including the signs of zeros. A division by
+/// 0 gives infinity or NaN as the quotient, and NaN as the remainder.
 fn divide(left: f64, right: f64) -> (f64, f64) {
     if right == 0.0 {
         return (left / right, f64::NAN);
@@ -154,11 +155,11 @@ fn divide(left: f64, right: f64) -> (f64, f64) {
     (floor, rest)
 }
 
-/// The float nearest to the quotient of two integers, like CPython's `long_true_divide`; infinity or NaN for
-/// a division by 0.
+/// The float nearest to the quotient of two integers, like that of CPython's `long_true_divide`. A division
+/// by 0 gives infinity or NaN.
 fn quotient(left: i128, right: i128) -> f64 {
-    /// The bits to which the quotient is computed: two more than a float has, so that setting the last one
-    /// for a remainder is enough to break a tie.
+    /// The number of bits to which the quotient is computed: two more than a float has. The last bit is set
+    /// if there is a remainder, so that the quotient is rounded in the right direction.
     const BITS: u32 = f64::MANTISSA_DIGITS + 2;
     let is_exact = |number: i128| number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
     if left == 0 || right == 0 || is_exact(left) && is_exact(right) {
@@ -168,7 +169,7 @@ fn quotient(left: i128, right: i128) -> f64 {
     let (mut whole, mut rest) = (dividend / divisor, dividend % divisor);
     let mut shift = 0;
     while u128::BITS - whole.leading_zeros() < BITS && rest > 0 {
-        // The value fits, since no divisor is above 2^127.
+        // Doubling cannot overflow: the remainder is less than the divisor, which is at most 2^127.
         let doubled = rest << 1;
         let carries = doubled >= divisor;
         rest = if carries { doubled - divisor } else { doubled };
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// The expected values are those of `int / int` in Python.
+    /// The expected values are the results of `int / int` in Python.
     #[test]
     fn large_integers_have_the_nearest_quotient() {
         const LARGEST: i128 = i128::MAX;

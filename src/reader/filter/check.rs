@@ -11,7 +11,7 @@ use super::{Op, Value, evaluate, times};
 
 const COMPARED: &str = "filters compare booleans, numbers, texts, binary, dates and times";
 
-/// The greatest depth of conditions inside one another.
+/// The greatest depth to which conditions may be nested.
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn lists(lists: &[Vec<Term>], catalog: &Catalog) -> Result<()> {
@@ -76,7 +76,7 @@ fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
     }
 }
 
-/// Checks an operand of arithmetic, or of a comparison of two columns.
+/// Checks an operand of arithmetic, or of a comparison other than that of a column with a value.
 fn number(operand: &Operand, catalog: &Catalog, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(Error::invalid(format!(
@@ -116,9 +116,9 @@ fn term_of(term: Test<'_>, catalog: &Catalog) -> Result<()> {
     self::term(term, data_type).map_err(|error| of_column(term.column, error))
 }
 
-/// Checks that a term makes sense for a column of a type.
+/// Checks that a term (a column, an operator and a value) makes sense for a column of this type.
 pub(super) fn term(term: Test<'_>, data_type: &DataType) -> Result<()> {
-    // The type is checked before the values, since a list may have none.
+    // The type is checked before the values, since a list of values may be empty.
     if !evaluate::is_compared(data_type) {
         let error = Error::invalid(format!(
             "the column has type {}, which a filter cannot compare",

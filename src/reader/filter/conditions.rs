@@ -60,7 +60,8 @@ fn starts_with(rows: &Rows<'_>, operand: &Operand, prefix: &[u8]) -> Result<Trut
     Ok(Truth::of_values(holds, array.nulls()))
 }
 
-/// Collects the uses of columns in a condition.
+/// Collects how each column is used in a condition: compared with values, tested for a prefix, or in another
+/// way.
 pub(super) fn uses(condition: &Node, found: &mut Uses) {
     if let Some(test) = condition.test() {
         return found.test(test);
@@ -69,7 +70,7 @@ pub(super) fn uses(condition: &Node, found: &mut Uses) {
         Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| uses(part, found)),
         Node::Not(part) => uses(part, found),
         Node::StartsWith(Operand::Column(column), prefix) => found.prefix(column, prefix),
-        // Codes are null where values are.
+        // A column that is read as codes has nulls in the same rows, so this test does not need its values.
         Node::IsNull(Operand::Column(_)) => {}
         other => {
             let mut names = Vec::new();

@@ -1,7 +1,7 @@
-//! Evaluates a term over the rows of a batch.
+//! Evaluates a term (a column, an operator and a value) over the rows of a batch.
 //!
-//! `arrow-ord` compares columns of one type, and compares floats by IEEE's total order, in which NaN equals
-//! itself. Here numbers of different types are compared exactly, and NaN equals nothing.
+//! `arrow-ord` compares only columns of one type, and orders floats so that NaN equals itself. Here numbers
+//! of different types are compared exactly, and NaN equals nothing.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use super::term::Test;
 use super::truth::Truth;
 use super::{Op, Value, times};
 
-/// Whether a filter can compare values of a type.
+/// Whether a filter can compare values of this type.
 pub(super) fn is_compared(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView)
         || is_number(data_type)
@@ -26,8 +26,8 @@ pub(super) fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating()
 }
 
-/// Says for each row whether the term is true. For a null this is unknown, except that a null is not `in` a
-/// list. The column must be of a type that [is compared](is_compared).
+/// Says for each row whether the term is true. The result for a null is unknown, except that `in` is false.
+/// The column must be of a type that [a filter can compare](is_compared).
 pub(super) fn term(array: &ArrayRef, term: Test<'_>) -> Result<Truth> {
     macro_rules! integers {
         ($type:ty) => {{
@@ -74,7 +74,7 @@ fn let_through(data_type: &DataType) -> Error {
     Error::new(ErrorKind::Internal, format!("a filter over {data_type} was let through"))
 }
 
-/// The largest number of values in a list that are compared one by one; more values are searched.
+/// The largest number of values in a list that are compared one by one. Longer lists are sorted and searched.
 const MAX_COMPARED_VALUES: usize = 8;
 
 fn rows(
@@ -87,7 +87,7 @@ fn rows(
         let mut sorted: Vec<&Value> = values.iter().collect();
         sorted.sort_unstable_by(|one, other| order(one, other));
         let found = |row: usize| {
-            // NaN is in no list.
+            // NaN equals no value, so the search must not find it.
             let order = |value: &&Value| compare(row, value).map_or(Ordering::Greater, Ordering::reverse);
             sorted.binary_search_by(order).is_ok()
         };
@@ -96,7 +96,7 @@ fn rows(
     BooleanBuffer::collect_bool(array.len(), |row| holds(term.op, values, |value| compare(row, value)))
 }
 
-/// The order in which the values of one list are sorted, so that stored values can be searched for in it.
+/// The order in which the values of a list are sorted, so that a binary search finds stored values in it.
 fn order(one: &Value, other: &Value) -> Ordering {
     match one {
         Value::Bool(one) => boolean(*one, other),
@@ -109,7 +109,8 @@ fn order(one: &Value, other: &Value) -> Ordering {
     .unwrap_or(Ordering::Equal)
 }
 
-/// Evaluates a term like [`rows`], for dates and times, whose values in the term are texts.
+/// Evaluates a term over dates or times like [`rows`]. The values of the term are texts, such as
+/// `2024-05-17`.
 fn moments(term: Test<'_>, array: &ArrayRef, stored: impl Fn(usize) -> i128) -> Result<BooleanBuffer> {
     let data_type = array.data_type();
     let unit = times::unit(data_type).unwrap_or(1);
@@ -121,7 +122,7 @@ fn moments(term: Test<'_>, array: &ArrayRef, stored: impl Fn(usize) -> i128) -> 
     }))
 }
 
-/// A date or time of a term, in nanoseconds since 1970.
+/// A date or time that a term has as text, in nanoseconds since 1970.
 pub(super) fn moment(value: &Value, data_type: &DataType) -> Result<i128> {
     match value {
         Value::Text(text) => times::nanoseconds(text, data_type),
@@ -129,7 +130,7 @@ pub(super) fn moment(value: &Value, data_type: &DataType) -> Result<i128> {
     }
 }
 
-/// The values of a column of integers of any width.
+/// A function that returns the integer in a row of the column; `None` if the column has no integers.
 pub(super) fn whole(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> i128 + '_>> {
     macro_rules! value {
         ($type:ty) => {{
@@ -143,7 +144,7 @@ pub(super) fn whole(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> i128 + '_>>
     }
 }
 
-/// The values of a column of floats of any width.
+/// A function that returns the float in a row of the column; `None` if the column has no floats.
 pub(super) fn floats(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> f64 + '_>> {
     macro_rules! value {
         ($type:ty) => {{
@@ -159,8 +160,8 @@ pub(super) fn floats(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> f64 + '_>>
     }
 }
 
-/// Whether a comparison with `values` is true. `compare` compares the stored value with one of them, and
-/// returns `None` for NaN.
+/// Whether a stored value satisfies a comparison with `values`. `compare` compares the stored value with one
+/// of `values`, and returns `None` for NaN.
 pub(super) fn holds<V>(op: Op, values: &[V], compare: impl Fn(&V) -> Option<Ordering>) -> bool {
     let is_in = || values.iter().any(|value| compare(value) == Some(Ordering::Equal));
     let ordered = |wanted: fn(Ordering) -> bool| values.first().and_then(&compare).is_some_and(wanted);
@@ -190,13 +191,13 @@ pub(super) fn integer(stored: i128, value: &Value) -> Option<Ordering> {
     }
 }
 
-/// Compares an integer with a float, exactly even if the integer has no equal float.
+/// Compares an integer with a float exactly, even if no float equals the integer.
 pub(super) fn whole_with_float(stored: i128, value: f64) -> Option<Ordering> {
     if value.is_nan() {
         return None;
     }
     let whole = value.floor();
-    // Beyond 2^126 the cast saturates, at a value that no stored integer reaches.
+    // The cast limits larger floats to the ends of `i128`, which no stored integer reaches.
     let order = stored.cmp(&(whole as i128));
     Some(if order == Ordering::Equal && whole < value { Ordering::Less } else { order })
 }

@@ -1,4 +1,4 @@
-//! Conditions as expressions: comparisons of columns, and how they are combined.
+//! Conditions as expressions: comparisons of columns, which are combined with `&`, `|` and `!`.
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
 
@@ -10,9 +10,10 @@ use super::term::{Test, Value};
 
 /// A condition on rows: comparisons, combined with `&`, `|` and `!`.
 ///
-/// Conditions follow SQL: a comparison with null is neither true nor false, and a row is read if the whole
-/// condition is true. So `!col("x").lt(5)` is not true if `x` is null. Only [`in_list`](Operand::in_list) is
-/// false for null, and [`is_null`](Operand::is_null) is always known.
+/// Conditions follow SQL: a comparison with null is neither true nor false, and a row is read only if the
+/// whole condition is true. For example, `!col("x").lt(5)` is not true if `x` is null. Only
+/// [`in_list`](Operand::in_list) is false for null, and [`is_null`](Operand::is_null) is always true or
+/// false.
 ///
 /// ```
 /// use forebay::filter::{col, row_fraction};
@@ -26,7 +27,7 @@ use super::term::{Test, Value};
 #[serde(transparent)]
 pub struct Expr(pub(super) Node);
 
-/// The serialized form of a condition, which is a part of the identity of an order.
+/// The serialized form of a condition. Saved positions contain it, or a hash of it, to recognise the filter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Node {
@@ -41,8 +42,8 @@ pub(super) enum Node {
 
 /// One side of a comparison: a column, a value, or arithmetic on numbers.
 ///
-/// Arithmetic is exact on integers and uses 64-bit floats otherwise. `/` gives a float; `%` has the sign of
-/// the divisor, as in Python. An integer divided by 0 gives null.
+/// Arithmetic is exact on integers and uses 64-bit floats otherwise. `/` always gives a float: infinity or
+/// NaN for a division by 0. `%` has the sign of the divisor, as in Python; an integer modulo 0 gives null.
 ///
 /// ```
 /// use forebay::filter::col;
@@ -62,23 +63,23 @@ pub enum Operand {
     Arithmetic(Box<(Operand, Arithmetic, Operand)>),
 }
 
-/// The column with this name, to be compared.
+/// A column, by its name, as one side of a comparison.
 pub fn col(name: impl Into<String>) -> Operand {
     Operand::Column(name.into())
 }
 
-/// Selects a share of the rows by a hash of each row's place: the path of its file in the data set, and its
-/// ordinal there.
+/// Selects a share of the rows by a hash of each row's place, which is the path of its file in the data set
+/// and its index in that file.
 ///
-/// It selects the same rows in every run and on every rank, and other rows for another seed;
+/// The same rows are selected in every run and on every rank, and other rows with another seed;
 /// `!row_fraction(0.9, 1)` selects the remaining rows. `fraction` is from 0 to 1. The number of rows is
 /// approximate; [`Loader::len`](crate::Loader::len) has the exact number.
 pub fn row_fraction(fraction: f64, seed: u64) -> Expr {
     Expr(Node::Sample(Sample::new(fraction, seed)))
 }
 
-/// Selects rows like [`row_fraction`], but by a hash of a column of integers, texts or binary: rows with the
-/// same value stay together.
+/// Selects a share of the rows like [`row_fraction`], but by a hash of the value in a column of integers,
+/// texts or binary. Rows with the same value are selected together, or none of them is.
 pub fn row_fraction_by(column: impl Into<String>, fraction: f64, seed: u64) -> Expr {
     Expr(Node::Sample(Sample::new(fraction, seed).by(column.into())))
 }
@@ -114,12 +115,12 @@ impl Operand {
         self.compare(Op::GreaterEq, other)
     }
 
-    /// True if this side is one of `values`; false for null.
+    /// True if this side equals one of `values`, and false if it is null.
     pub fn in_list<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
         self.compare(Op::In, Value::List(values.into_iter().map(Into::into).collect()))
     }
 
-    /// True if this side is null: a column of any type, or arithmetic on null.
+    /// True if this side is null: a column of any type, or arithmetic with a null result.
     pub fn is_null(self) -> Expr {
         Expr(Node::IsNull(self))
     }
@@ -228,7 +229,7 @@ impl Not for Expr {
 }
 
 impl Node {
-    /// Collects the columns that the condition needs, in the order in which they are named.
+    /// Collects the columns of the condition, in the order in which they are named.
     pub(super) fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
         match self {
             Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| part.columns(names)),
@@ -251,7 +252,8 @@ impl Node {
         }
     }
 
-    /// The comparison of a column with a value, as a term with the column on the left.
+    /// The comparison of a column with a value as a term, in which the column is on the left; `None` for
+    /// other conditions.
     pub(super) fn test(&self) -> Option<Test<'_>> {
         match self {
             Node::Compare(Operand::Column(column), op, Operand::Literal(value)) => {

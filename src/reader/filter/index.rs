@@ -1,9 +1,9 @@
-//! The indexes that a file has for a row group in addition to its footer, which decide more of its rows: the
-//! bounds of each page, and Bloom filters.
+//! The indexes of a row group outside the footer, which show more about its rows: the least and greatest
+//! value of each page, and Bloom filters.
 //!
 //! Sources: Parquet's [page index](https://parquet.apache.org/docs/file-format/pageindex/) and [Bloom
-//! filters](https://parquet.apache.org/docs/file-format/bloomfilter/). Both only save reads: one that is
-//! damaged, or that contradicts itself or the footer, is ignored.
+//! filters](https://parquet.apache.org/docs/file-format/bloomfilter/). Both only save reads, so an index that
+//! is damaged, or that contradicts itself or the footer, is ignored.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,13 +24,14 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::Value;
 
-/// The least number of bytes of a column whose index is read: smaller columns are read faster than an index.
+/// The least number of bytes of a column whose indexes are read. Smaller columns are read faster than their
+/// indexes.
 const MIN_COLUMN_BYTES: u64 = 64 << 10;
 
 /// The least size of a column, as a multiple of the size of its index, for which the index is read.
 const MIN_INDEX_RATIO: u64 = 4;
 
-/// One part of an index, and its place in the file.
+/// One part of an index, and its byte range in the file.
 pub(crate) struct IndexPart {
     leaf: usize,
     kind: Kind,
@@ -44,7 +45,7 @@ enum Kind {
     Bloom,
 }
 
-/// The indexes of a row group, by its leaf columns.
+/// The indexes of a row group, by the numbers of its leaf columns.
 #[derive(Default)]
 pub(crate) struct GroupIndex {
     pages: BTreeMap<usize, Pages>,
@@ -57,8 +58,8 @@ struct Pages {
     statistics: Vec<Statistics>,
 }
 
-/// The parts of indexes that may decide rows of a row group of a file by `columns`, according to its whole
-/// footer. The columns in `equalities` are compared by equality or inequality.
+/// The parts of indexes that may show whether rows of a row group match a filter of `columns`. `footer` is
+/// the whole footer of the file. The columns in `equalities` are tested with `=`, `!=`, `in` or `not in`.
 pub(super) fn parts(
     columns: &[String],
     equalities: &BTreeSet<&str>,
@@ -96,7 +97,7 @@ pub(super) fn parts(
 }
 
 impl GroupIndex {
-    /// Reads `parts` from their bytes, and leaves out damaged ones.
+    /// Reads `parts` from their `bytes`. Damaged parts are left out.
     pub(crate) fn read(
         parts: &[IndexPart],
         bytes: &[Bytes],
@@ -116,7 +117,7 @@ impl GroupIndex {
             {
                 index.pages.insert(leaf, pages);
             }
-            // A filter without blocks would lead to a division by zero.
+            // A Bloom filter without blocks would lead to a division by zero.
             let bloom =
                 of(leaf, Kind::Bloom).and_then(|bytes| caught(|| Sbbf::from_bytes(bytes).ok()).ok()?);
             let is_sound = |bloom: &Sbbf| bloom.num_blocks() > 0 && has_bounds(bloom, chunk);
@@ -125,8 +126,8 @@ impl GroupIndex {
         index
     }
 
-    /// The first rows of runs in which each column stays in one page, ascending from 0; only 0 if there are
-    /// no pages.
+    /// Cuts the rows into runs within which no column changes its page, and returns the first row of each
+    /// run, in ascending order from 0. Only 0 if no pages are known.
     pub(super) fn starts(&self) -> Vec<u32> {
         let mut starts: Vec<u32> =
             self.pages.values().flat_map(|pages| pages.locations.first_rows()).copied().collect();
@@ -140,7 +141,7 @@ impl GroupIndex {
         !self.pages.is_empty()
     }
 
-    /// The statistics of the page that contains a row, and the number of the page's rows.
+    /// The statistics of the page of a leaf column that contains `row`, and the number of rows in this page.
     pub(super) fn page(&self, leaf: usize, row: u32) -> Option<(&Statistics, u64)> {
         let pages = self.pages.get(&leaf)?;
         let page = pages.locations.page_of(row);
@@ -193,13 +194,13 @@ impl Pages {
                 (true, counted) if counted.is_none_or(|nulls| nulls == rows) => {
                     statistics(physical, None, Some(rows))
                 }
-                // Some writers leave out the flag of a page of nulls, and leave its bounds empty.
+                // Some writers do not flag a page that has only nulls, but leave its bounds empty.
                 (false, Some(nulls)) if nulls == rows && least[page].is_empty() => {
                     statistics(physical, None, Some(rows))
                 }
                 (false, counted) if counted.is_none_or(|nulls| nulls < rows) => {
                     // Every value except the empty one is greater than an empty value, so an empty upper
-                    // bound means that there is no bound.
+                    // bound stands for no bound.
                     let bounds = (!greatest[page].is_empty()).then_some((least[page], greatest[page]))?;
                     statistics(physical, Some(bounds), counted)
                 }
@@ -212,12 +213,12 @@ impl Pages {
     }
 }
 
-/// The number that an index gives for pages whose bounds are in no order.
+/// The number in an index for pages whose bounds neither ascend nor descend.
 const UNORDERED: i32 = 0;
 const ASCENDING: i32 = 1;
 const DESCENDING: i32 = 2;
 
-/// A bound of a page, for values whose order the Parquet format defines.
+/// The lower or upper bound of the values in a page, for types whose order the Parquet format defines.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Bound {
     Integer(i128),
@@ -255,8 +256,8 @@ impl Bound {
     }
 }
 
-/// Whether the bounds of pages are consistent: the lower bound of no page is above its upper one, and pages
-/// follow each other in the stated `order`. NaN is in no order.
+/// Whether the bounds of pages are consistent: in no page the lower bound is above the upper bound, and the
+/// pages are in the stated `order`. NaN does not count against any order.
 fn are_in_order(bounds: &[[Bound; 2]], order: i32) -> bool {
     let follows = |one: &Bound, next: &Bound| match order {
         ASCENDING => one.partial_cmp(next) != Some(Ordering::Greater),
@@ -291,7 +292,7 @@ fn has_bounds(bloom: &Sbbf, chunk: &ColumnChunkMetaData) -> bool {
     }
 }
 
-/// Statistics of values with these bounds; `None` if the bounds are invalid for the type.
+/// Makes statistics of values with these bounds; `None` if the bounds are invalid for the type.
 fn statistics(physical: Type, bounds: Option<(&[u8], &[u8])>, nulls: Option<u64>) -> Option<Statistics> {
     macro_rules! numbers {
         ($make:ident, $number:ty) => {{
@@ -334,8 +335,8 @@ fn statistics(physical: Type, bounds: Option<(&[u8], &[u8])>, nulls: Option<u64>
     })
 }
 
-/// Whether a Bloom filter rules out that a column holds one of these values. A value with several stored
-/// forms is never ruled out.
+/// Whether a Bloom filter shows that a column holds none of these values. It never does so for a value that
+/// can be stored in several forms.
 pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, values: &[Value]) -> bool {
     let is_absent = |value: &Value| match (physical, value) {
         (Type::INT32, Value::Int(value)) if data_type.is_integer() => {
@@ -343,7 +344,7 @@ pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, valu
                 true => u32::try_from(*value).map(u32::cast_signed).ok(),
                 false => i32::try_from(*value).ok(),
             };
-            // A value that cannot be stored is not in the column.
+            // A value that does not fit the stored type is not in the column.
             signed.is_none_or(|value| !bloom.check(&value))
         }
         (Type::INT64, Value::Int(value)) if *data_type == DataType::Int64 => !bloom.check(value),
@@ -371,7 +372,7 @@ mod tests {
     /// The number of rows in a page.
     const ROWS: u64 = 10;
 
-    /// A column index in Thrift's compact form.
+    /// A page index as a test writes it, in Thrift's compact protocol.
     #[derive(Clone)]
     struct Written {
         nulls_only: Vec<bool>,
@@ -402,7 +403,7 @@ mod tests {
             bytes
         }
 
-        /// Reads the index, with an offset index for the same number of pages.
+        /// Reads the index together with page locations (an offset index) for as many pages.
         fn read(&self, physical: Type, of_chunk: Option<Statistics>) -> Option<Pages> {
             let count = self.bounds.len() as u8;
             let pages = (0..count).flat_map(|page| [0x16, 8 + 2 * page, 0x15, 2, 0x16, page * 20, 0]);
@@ -448,7 +449,8 @@ mod tests {
         assert!(has_pages(&sound));
         assert!(has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
             (Default::default(), true, Some(vec![0, 10, 0])))));
-        // The page has only nulls, but the count says that none or not all of its values are null.
+        // The page is flagged as having only nulls, but the count says that none or not all of its values are
+        // null.
         for nulls in [0, 9] {
             assert!(!has_pages(&all(&|index| (index.bounds[1], index.nulls_only[1], index.counts) =
                 (Default::default(), true, Some(vec![0, nulls, 0])))));
@@ -471,7 +473,7 @@ mod tests {
         let read = |index: &Written| index.read(Type::BYTE_ARRAY, None);
         let mut index = texts(&[["", ""], ["b", "c"]]);
         assert!(read(&index).is_none(), "of ten values");
-        // The flag for a page of nulls is missing, but the nulls are counted.
+        // The flag for a page with only nulls is missing, but the count shows that all values are null.
         index.counts = Some(vec![10, 0]);
         assert_eq!(read(&index).unwrap().statistics[0].null_count_opt(), Some(10));
         assert!(read(&texts(&[["", "a"], ["b", "c"]])).is_some());

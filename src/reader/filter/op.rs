@@ -37,11 +37,12 @@ pub enum Op {
 }
 
 impl Op {
-    /// All comparisons.
+    /// All operators, in the order of their definition.
     pub const ALL: [Op; 8] =
         [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq, Op::In, Op::NotIn];
 
-    /// Every way to write an operator, in every language: its [name](Op::name), and `==` for [`Op::Eq`].
+    /// Every way to write an operator, in Rust, in Python and on the command line: its [name](Op::name), and
+    /// `==` for [`Op::Eq`].
     pub const SPELLINGS: [(&str, Op); 9] = [
         (Op::Eq.name(), Op::Eq),
         ("==", Op::Eq),
@@ -54,8 +55,8 @@ impl Op {
         (Op::NotIn.name(), Op::NotIn),
     ];
 
-    /// The name by which filters are written, in every language: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in` or
-    /// `not in`.
+    /// The name of the operator in Rust, in Python and on the command line: `=`, `!=`, `<`, `<=`, `>`, `>=`,
+    /// `in` or `not in`.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Eq => "=",
@@ -71,7 +72,7 @@ impl Op {
 }
 
 impl Op {
-    /// The operator that gives the same result with the sides exchanged; none for `in` and `not in`.
+    /// The operator that gives the same result if the sides change places; `None` for `in` and `not in`.
     pub(super) fn mirrored(self) -> Option<Op> {
         match self {
             Op::Eq | Op::NotEq => Some(self),
@@ -93,7 +94,7 @@ impl fmt::Display for Op {
 impl FromStr for Op {
     type Err = Error;
 
-    /// Reads a [name](Op::name), or `==` for `=`; `Invalid` for any other.
+    /// Parses a [name](Op::name), or `==` for `=`. Fails with `Invalid` for any other text.
     fn from_str(text: &str) -> Result<Self> {
         let op = Op::SPELLINGS.iter().find(|(spelling, _)| *spelling == text).map(|(_, op)| *op);
         op.ok_or_else(|| {

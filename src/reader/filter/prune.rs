@@ -1,5 +1,5 @@
-//! Decides conditions by the constants and statistics of a row group. The footer is read again for its
-//! statistics.
+//! Evaluates conditions on the constant columns and statistics of a row group, without reading its rows.
+//! Statistics are not kept in memory, so the footer is read again for them.
 
 use std::cmp::Ordering;
 
@@ -21,16 +21,17 @@ use super::term::Test;
 use super::truth::{Outcomes, RowGroupMatch};
 use super::{Op, Value, check, conditions, evaluate, index, times};
 
-/// The facts about rows that are known without reading them: the constants of their file, and the statistics
-/// that are stored beside their values.
+/// The facts about rows that are known without reading them: the constant columns of their file, and the
+/// statistics of their row group or file.
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
     pub(super) stored: Option<SeenGroup<'a>>,
-    /// The statistics that the list of a table has about the file, if its footer is not known.
+    /// The statistics of the file in the file list of its table (such as Delta Lake), which serve if its
+    /// footer is not known.
     pub(super) listed: Option<&'a FileStatistics>,
 }
 
-/// A row group, and which facts about it are used.
+/// A row group, and the statistics of it that are used.
 #[derive(Clone, Copy)]
 pub(super) struct SeenGroup<'a> {
     pub(super) catalog: &'a Catalog,
@@ -39,12 +40,12 @@ pub(super) struct SeenGroup<'a> {
     /// The whole footer of the row group's file.
     pub(super) footer: Option<&'a ParquetMetaData>,
     pub(super) index: Option<&'a GroupIndex>,
-    /// The row whose pages are examined, if page statistics are used.
+    /// The row whose pages supply the statistics; `None` to use the statistics of the whole row group.
     pub(super) row: Option<u32>,
 }
 
 impl Seen<'_> {
-    /// The truth values that a condition may have for the rows of which these facts are known.
+    /// The truth values that a condition may have for rows with these facts.
     pub(super) fn node(&self, node: &Node) -> Outcomes {
         if let Some(term) = node.test() {
             return self.term(term);
@@ -94,7 +95,7 @@ impl Seen<'_> {
         if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
-    /// The outcomes of a comparison according to the list of a table.
+    /// The possible truth values of a comparison, as the file list of a table shows them.
     fn listed(&self, term: Test<'_>) -> Outcomes {
         let Some(listed) = self.listed else { return Outcomes::ANY };
         let nulls = listed.nulls(term.column).unwrap_or_default();
@@ -140,7 +141,7 @@ impl Seen<'_> {
         if nulls == Nulls::None { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
-    /// The values of all columns that a condition needs, if they are constants of the file.
+    /// The values of all columns in a condition, if each of these columns is constant in the file.
     fn constants(&self, node: &Node) -> Option<RecordBatch> {
         let mut names = Vec::new();
         node.columns(&mut names);
@@ -160,7 +161,7 @@ impl Seen<'_> {
         let SeenGroup { catalog, group, stored, footer, index, row } = self.stored?;
         let column = catalog.column(name).ok()?;
         let kept = catalog.files[group.file].footer().ok()?;
-        // The type in this file is used, since that of the catalogue may be wider.
+        // The type of the column in this file is used, since its type in the catalogue may be wider.
         let Origin::Stored(root) = kept.columns.origin(column) else { return None };
         let &leaf = kept.columns.leaves_of(&[root]).first()?;
         let chunk = footer?.row_group(stored.index).column(leaf);
@@ -180,7 +181,7 @@ impl Seen<'_> {
     }
 }
 
-/// A column of a row group, or of some of its rows.
+/// The known facts about a column, in a row group or in one of its pages.
 enum GroupColumn<'a> {
     Constant(&'a Constant),
     Stored(GroupValues<'a>),
@@ -197,18 +198,18 @@ struct GroupValues<'a> {
 }
 
 impl GroupValues<'_> {
-    /// The number of rows without a value, if that is known.
+    /// The number of rows that are null; `None` if it is unknown.
     fn nulls(&self) -> Option<u64> {
         let descriptor = self.chunk.column_descr();
         if descriptor.max_def_level() == 0 {
             return Some(0);
         }
-        // The statistics of a nested column also count nulls among its items.
+        // The statistics of a nested column also count nulls inside its items, so they are not used.
         let is_flat = descriptor.path().parts().len() == 1;
         let statistics = self.statistics.filter(|_| is_flat)?;
         let nulls = statistics.null_count_opt()?;
-        // A column of nulls alone has neither a least nor a greatest value, and a null count above the number
-        // of rows means nothing.
+        // A column with only nulls has neither a least nor a greatest value. A null count above the number of
+        // rows is wrong, and not used.
         let has_values = statistics.min_bytes_opt().is_some_and(|bytes| !bytes.is_empty())
             || statistics.max_bytes_opt().is_some_and(|bytes| !bytes.is_empty());
         (nulls < self.rows || nulls == self.rows && !has_values).then_some(nulls)
@@ -218,8 +219,8 @@ impl GroupValues<'_> {
         Bounds::from_statistics(self.statistics?, self.order, self.chunk.column_descr(), data_type)
     }
 
-    /// The outcomes according to a Bloom filter, if bounds do not decide. A value that is not in the filter
-    /// is not in the column.
+    /// The result of a comparison according to a Bloom filter, which is asked if bounds do not decide. A
+    /// value that is not in the filter is not in the column.
     fn by_bloom(&self, term: Test<'_>) -> RowGroupMatch {
         let is_absent = |bloom| {
             let physical = self.chunk.column_type();
@@ -233,8 +234,8 @@ impl GroupValues<'_> {
     }
 }
 
-/// The least and the greatest value of a row group, without nulls and NaN. The bounds may be wider than the
-/// values.
+/// A lower and an upper bound of the values, other than nulls and NaN. They may be wider than the least and
+/// greatest value.
 enum Bounds {
     Bool(bool, bool),
     Int(i128, i128),
@@ -245,7 +246,7 @@ enum Bounds {
 }
 
 impl Bounds {
-    /// The bounds in statistics; `None` if there are none, or none that are reliable.
+    /// The bounds that statistics have; `None` if there are none, or if they are unreliable.
     fn from_statistics(
         statistics: &Statistics,
         order: ColumnOrder,
@@ -256,8 +257,8 @@ impl Bounds {
         let relied_on = match order {
             ColumnOrder::UNKNOWN => false,
             _ if data_type.is_signed_integer() || data_type.is_floating() || is_time => true,
-            // The old statistics fields were written with signed comparisons of strings and unsigned numbers,
-            // and without a stated order it is unknown how the new ones were written.
+            // The deprecated fields of statistics were written with signed comparisons of texts and unsigned
+            // numbers. If the file states no order, it is unknown how the new fields were written.
             ColumnOrder::UNDEFINED => false,
             _ => !statistics.is_min_max_deprecated(),
         };
@@ -266,7 +267,8 @@ impl Bounds {
         }
         let bounds = match statistics {
             _ if is_time => {
-                // The stored values may be finer than the values that are read, which are then rounded.
+                // Times are rounded on reading if they are stored in a finer unit. Bounds of such times are
+                // not used.
                 let unit = stored_unit(descriptor)
                     .filter(|unit| times::unit(data_type).is_some_and(|read| unit % read == 0))?;
                 let (min, max): (i64, i64) = match statistics {
@@ -295,7 +297,7 @@ impl Bounds {
         bounds.checked()
     }
 
-    /// The bounds in the list of a table; `None` for types whose bounds are not reliable.
+    /// The bounds in the file list of a table; `None` for types whose bounds are not reliable there.
     fn listed(ListedBounds { least, greatest, at }: ListedBounds<'_>) -> Option<Bounds> {
         let whole = |end: &ArrayRef| evaluate::whole(end).map(|values| values(at));
         let float = |end: &ArrayRef| evaluate::floats(end).map(|values| values(at));
@@ -322,7 +324,7 @@ impl Bounds {
         bounds.checked()
     }
 
-    /// Ignores bounds that are NaN, or in the wrong order.
+    /// Returns `None` for bounds that are NaN, or whose lower bound is above the upper one.
     fn checked(self) -> Option<Self> {
         let ordered = match &self {
             Bounds::Bool(min, max) => min <= max,
@@ -348,8 +350,8 @@ impl Bounds {
         })
     }
 
-    /// Whether all values between the bounds, both included, satisfy a term. `All` and `None` must also be
-    /// true for any narrower bounds, because these bounds may be truncated.
+    /// Says whether all, some or no values between the bounds, both included, satisfy a term. The bounds may
+    /// be wider than the values, so `All` and `None` must also be right for any narrower bounds.
     fn matching(&self, term: Test<'_>) -> RowGroupMatch {
         let of = |value: &Value, op: Op| match self.compare(value) {
             Some((min, max)) => between(op, min, max),
@@ -376,12 +378,12 @@ impl Bounds {
         }
     }
 
-    /// Whether all values between the bounds, which may be truncated, begin with `prefix`.
+    /// The possible results of the question whether values between the bounds begin with `prefix`.
     fn starting_with(&self, prefix: &[u8]) -> Outcomes {
         match self {
             Bounds::Bytes(min, max) if min.starts_with(prefix) && max.starts_with(prefix) => Outcomes::YES,
-            // A value that begins with the prefix is not less than the prefix, and is less than any greater
-            // value that does not begin with it.
+            // Values that begin with the prefix are not less than the prefix. They are less than every
+            // greater value that does not begin with it.
             Bounds::Bytes(min, max) if &**max < prefix || (&**min > prefix && !min.starts_with(prefix)) => {
                 Outcomes::NO
             }
@@ -390,8 +392,8 @@ impl Bounds {
     }
 }
 
-/// The number of nanoseconds in one unit of stored dates or times, which is also the unit of their
-/// statistics.
+/// The number of nanoseconds in the unit in which dates or times are stored. Their statistics have the same
+/// unit.
 fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
     let unit = match (descriptor.logical_type_ref(), descriptor.converted_type()) {
         (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => return times::unit(&DataType::Date32),
@@ -407,8 +409,8 @@ fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
     Some(times::unit_of(unit))
 }
 
-/// The result of a comparison for all values between two bounds, given how each bound compares with the value
-/// of the term.
+/// The result of a comparison for all values between two bounds. `min` and `max` say how the bounds compare
+/// with the value of the term.
 fn between(op: Op, min: Ordering, max: Ordering) -> RowGroupMatch {
     let (all, none) = match op {
         Op::Less => (max.is_lt(), min.is_ge()),
@@ -447,7 +449,7 @@ mod tests {
         ColumnDescriptor::new(Arc::new(node), 0, 0, ColumnPath::from("c"))
     }
 
-    /// The result of checking every value between two bounds one by one.
+    /// Finds the result by checking every value between two bounds.
     fn by_hand(term: &Term, min: i64, max: i64) -> RowGroupMatch {
         let holds = (min..=max).map(|stored| {
             evaluate::holds(term.op, term.test().values(), |value| {
@@ -462,7 +464,8 @@ mod tests {
         }
     }
 
-    /// Deciding more would lose rows, and deciding less would read row groups for nothing.
+    /// Bounds that decided more would lose matching rows, and bounds that decided less would cause needless
+    /// reads.
     #[test]
     fn bounds_tell_what_looking_at_every_value_between_them_does() {
         for (min, max) in (0..4).flat_map(|min| (min..4).map(move |max| (min, max))) {
@@ -483,8 +486,8 @@ mod tests {
                     for op in [Op::In, Op::NotIn] {
                         let term = Term::new("", op, list.clone());
                         let (got, want) = (bounds.matching(term.test()), by_hand(&term, min, max));
-                        // The bounds do not show whether several values together cover all values between
-                        // them.
+                        // For a list, the bounds do not show whether its values together are all values
+                        // between the bounds.
                         assert!(
                             got == want || got == RowGroupMatch::Some && list.len() > 1,
                             "{min}..={max} {op:?} {list:?}: {got:?}"
@@ -511,7 +514,7 @@ mod tests {
         assert!(Bounds::Int(2, 1).checked().is_none());
     }
 
-    /// Some writers compared texts and unsigned numbers as if they had a sign.
+    /// Some writers compared texts and unsigned numbers as signed, which gives wrong bounds.
     #[test]
     fn bounds_in_another_order_than_that_of_the_values_are_not_relied_on() {
         let defined = ColumnOrder::column_order_for_type(None, ConvertedType::UTF8, Type::BYTE_ARRAY);
@@ -555,7 +558,7 @@ mod tests {
         assert!(Bounds::from_statistics(&statistics, order, &any(), &DataType::Int32).is_none());
     }
 
-    /// Times that are stored finer than they are read are rounded, but their bounds are not.
+    /// Times that are stored in a finer unit than they are read in are rounded, but their bounds are not.
     #[test]
     fn bounds_of_times_are_in_the_unit_that_is_stored() {
         let order = ColumnOrder::TYPE_DEFINED_ORDER(parquet::basic::SortOrder::SIGNED);

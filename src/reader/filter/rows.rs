@@ -1,4 +1,4 @@
-//! The rows that a filter checks, and their places in the data set.
+//! The rows on which a filter is evaluated, and their places in the data set.
 
 use forebay_arrow::array::{ArrayRef, RecordBatch};
 use forebay_base::{Error, ErrorKind, Result};
@@ -9,15 +9,16 @@ use super::term::Test;
 use super::truth::Truth;
 use super::verdicts::Verdicts;
 
-/// The rows that a filter checks, and their places in the data set.
+/// The rows on which a filter is evaluated, and their places in the data set.
 pub(crate) struct Rows<'a> {
     /// The values of the rows in the filter's columns.
     pub(crate) batch: &'a RecordBatch,
-    /// The path of the rows' file in the data set.
+    /// The number of rows in the file before the row group of these rows.
     pub(crate) file: &'a str,
-    /// The number of rows of the file before their row group.
+    /// The indices of the batch's rows in their row group; `None` if the batch has all rows.
     pub(crate) first: u64,
-    /// The rows of the row group that the batch holds; `None` for all.
+    /// The columns of `batch` that may hold results of comparisons instead of values; `None` if all hold
+    /// values.
     pub(crate) live: Option<&'a RowSet>,
     /// The columns that may be the results of checks; `None` if all are values.
     pub(crate) verdicts: Option<&'a Verdicts>,
@@ -42,7 +43,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The ordinal of a row in its file.
+    /// The index of a row in its file.
     pub(super) fn ordinal(&self, row: usize) -> u64 {
         // A row group has fewer than 2^32 rows.
         self.first + self.live.map_or(row as u64, |live| u64::from(live.select(row as u32)))

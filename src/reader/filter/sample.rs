@@ -1,8 +1,9 @@
-//! Selects rows by a hash: a share of the rows that is the same in every run, or the rest.
+//! Selects a share of the rows by a hash, so that the same rows are selected in every run.
 //!
-//! The hash is XXH3, 64 bits, with the seed. It covers a row's place, which is the hash of its file's path in
-//! the data set and its ordinal in the file, or its value in a column: integers as 8 bytes, little-endian,
-//! texts and binary as their bytes. A row is selected if the hash is less than the fraction of 2^64.
+//! The hash is XXH3 with 64 bits and the seed. It covers either the value in a column (an integer as 8 bytes
+//! in little-endian order; a text or binary value as its bytes), or the place of the row (the hash of its
+//! file's path in the data set, and its index in the file). A row is selected if its hash is less than
+//! `fraction` times 2^64.
 
 use forebay_arrow::array::{Array, AsArray};
 use forebay_arrow::buffer::BooleanBuffer;
@@ -16,7 +17,7 @@ use super::evaluate::whole;
 use super::rows::Rows;
 use super::truth::{Outcomes, Truth};
 
-/// A share of the rows.
+/// The condition that selects a share of the rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sample {
@@ -35,7 +36,7 @@ impl Sample {
         Sample { by: Some(column), ..self }
     }
 
-    /// The column whose values decide; `None` if the place of a row decides.
+    /// The column whose values are hashed; `None` if the places of rows are hashed.
     pub(super) fn column(&self) -> Option<&str> {
         self.by.as_deref()
     }
@@ -64,12 +65,12 @@ impl Sample {
         }
     }
 
-    /// Rows with a hash below this number are selected.
+    /// Rows are selected if their hash is below this number.
     fn limit(&self) -> u128 {
         (self.fraction * (u64::MAX as f64)) as u128
     }
 
-    /// All rows without a value are selected together, or none of them.
+    /// Says for each row whether it is selected. Nulls have one hash, so all of them are selected or none is.
     pub(super) fn evaluate(&self, rows: &Rows<'_>) -> Result<Truth> {
         let (limit, seed) = (self.limit(), self.seed);
         let drawn = |bytes: &[u8]| u128::from(xxh3_64_with_seed(bytes, seed)) < limit;
@@ -89,7 +90,7 @@ impl Sample {
                         format!("a sample by {} was let through", array.data_type()),
                     )
                 })?;
-                // The low half of a 128-bit number equals the 64-bit number.
+                // The low 64 bits are the same for signed and unsigned numbers of any width.
                 Box::new(move |row| drawn(&(value(row) as u64).to_le_bytes()))
             }
         };

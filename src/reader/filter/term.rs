@@ -1,4 +1,4 @@
-//! Terms: a column, an operator and a value.
+//! Terms of a filter: comparisons of a column with a value.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use super::Op;
 pub struct Term {
     /// The name of the column.
     pub column: String,
-    /// The way to compare.
+    /// The comparison to make.
     pub op: Op,
     /// The value to compare with: a list for `in` and `not in`, one value for all others.
     pub value: Value,
@@ -36,7 +36,7 @@ impl Term {
     }
 }
 
-/// A term, borrowed from where it was given.
+/// A term whose parts are borrowed from a [`Term`] or from an expression.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test<'a> {
     pub(super) column: &'a str,
@@ -45,7 +45,7 @@ pub(super) struct Test<'a> {
 }
 
 impl<'a> Test<'a> {
-    /// The values to compare with: a single one, except for `in` and `not in`.
+    /// The values to compare with: one value, or for `in` and `not in` the values of the list.
     pub(super) fn values(&self) -> &'a [Value] {
         match self.value {
             Value::List(values) => values,
@@ -82,7 +82,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The memory that the value takes.
+    /// The memory that the value takes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Value>() as u64;
         match self {
@@ -99,7 +99,8 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Builds the value while it is parsed; serde's derived code for untagged enums would hold a list twice.
+/// Builds the value while it is parsed. The code that serde derives for untagged enums would hold a list in
+/// memory twice.
 struct AnyValue;
 
 impl<'de> Visitor<'de> for AnyValue {

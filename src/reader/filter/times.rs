@@ -1,4 +1,4 @@
-//! Dates and times as filters write them: ISO 8601.
+//! Reads and writes dates and times in filters, as ISO 8601 defines them.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use forebay_arrow::datatypes::{DataType, TimeUnit};
@@ -8,7 +8,7 @@ use forebay_base::{Error, Result};
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// The number of nanoseconds in one stored unit of a type of dates or times; `None` for any other type.
+/// The number of nanoseconds in the unit of a type of dates or times; `None` for any other type.
 pub(super) fn unit(data_type: &DataType) -> Option<i128> {
     match data_type {
         DataType::Date32 => Some(DAY),
@@ -27,10 +27,10 @@ pub(super) fn unit_of(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The nanoseconds since 1970 that a text stands for, in a column of `data_type`.
+/// Parses a date or time, for a column of `data_type`, as nanoseconds since 1970.
 ///
-/// Fails with `Invalid` for any other text, for a time with an offset in a column without a zone, and for a
-/// time without an offset in a column with a zone, since the moment would be a guess.
+/// Fails with `Invalid` for any other text, for an offset in a column without a time zone, and for a missing
+/// offset in a column with a time zone, since the moment would be a guess.
 pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     let has_zone = matches!(data_type, DataType::Timestamp(_, Some(_)));
     let refused = |hint: &str| {
@@ -57,8 +57,8 @@ pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     }
 }
 
-/// The text that [`nanoseconds`] reads as this number of stored units of a type of dates or times; `None` for
-/// any other type, and for a time beyond the calendar.
+/// Writes a date or time, a `count` of units of its type, as text that [`nanoseconds`] can read. `None` for
+/// any other type, and for times outside the calendar.
 pub(crate) fn written(count: i64, data_type: &DataType) -> Option<String> {
     let nanoseconds = i128::from(count) * unit(data_type)?;
     let seconds = i64::try_from(nanoseconds.div_euclid(SECOND)).ok()?;

@@ -1,4 +1,4 @@
-//! Three truth values, as in SQL: a comparison with null is neither true nor false, and so is its negation.
+//! Logic with three truth values, as in SQL: a comparison with null is unknown, and so is its negation.
 //!
 //! `arrow-arith` has the same logic for columns (`and_kleene`), but would be one more dependency for three
 //! operations on bitmaps.
@@ -9,8 +9,8 @@ use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 
 use super::Op;
 
-/// Says for each row of a batch whether a condition is true and whether it is false; both are unset where it
-/// is unknown.
+/// For each row of a batch, whether a condition is true and whether it is false; neither is set if it is
+/// unknown.
 #[derive(Clone, Debug)]
 pub(super) struct Truth {
     pub(super) yes: BooleanBuffer,
@@ -18,12 +18,12 @@ pub(super) struct Truth {
 }
 
 impl Truth {
-    /// The truth of a condition that is known for each row.
+    /// Creates the result of a condition that is true or false for each row.
     pub(super) fn known(yes: BooleanBuffer) -> Self {
         Truth { no: !&yes, yes }
     }
 
-    /// The truth of a condition that is unknown where a value is null.
+    /// Creates the result of a condition that is unknown for null values.
     pub(super) fn of_values(holds: BooleanBuffer, nulls: Option<&NullBuffer>) -> Self {
         match nulls {
             None => Truth::known(holds),
@@ -31,7 +31,7 @@ impl Truth {
         }
     }
 
-    /// Collects for each row whether the condition is true, if that is known.
+    /// Collects the results of rows: `Some` for true or false, and `None` for unknown.
     pub(super) fn collect(rows: impl ExactSizeIterator<Item = Option<bool>> + Clone) -> Self {
         let bits = |wanted: bool| {
             let mut rows = rows.clone();
@@ -40,7 +40,7 @@ impl Truth {
         Truth { yes: bits(true), no: bits(false) }
     }
 
-    /// The same truth, but false where it is unknown.
+    /// Turns unknown into false.
     pub(super) fn or_false(self) -> Self {
         Truth::known(self.yes)
     }
@@ -75,8 +75,7 @@ impl Not for Truth {
     }
 }
 
-/// The truth values that a condition may have in the rows of a row group: at least those that occur, and
-/// possibly more.
+/// The truth values that a condition may have for the rows of a row group: all that occur, and possibly more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcomes {
     pub(super) yes: bool,
@@ -91,7 +90,8 @@ impl Outcomes {
     pub(super) const EITHER: Outcomes = Outcomes { yes: true, no: true, unknown: false };
     pub(super) const ANY: Outcomes = Outcomes { yes: true, no: true, unknown: true };
 
-    /// The outcomes of a comparison with values between bounds. NaN is not between any bounds.
+    /// The truth values that a comparison with the values between two bounds may have. NaN is not between any
+    /// bounds.
     pub(super) fn of_values(matching: RowGroupMatch, may_be_nan: bool, op: Op) -> Self {
         let outcomes = match matching {
             RowGroupMatch::All => Outcomes::YES,
@@ -105,7 +105,7 @@ impl Outcomes {
         }
     }
 
-    /// The outcomes in either set.
+    /// The truth values that are possible in either set.
     pub(super) fn with(self, other: Outcomes) -> Outcomes {
         Outcomes {
             yes: self.yes || other.yes,
@@ -114,7 +114,7 @@ impl Outcomes {
         }
     }
 
-    /// The outcomes after [`Truth::or_false`].
+    /// The truth values that are possible after [`Truth::or_false`].
     pub(super) fn or_false(self) -> Outcomes {
         Outcomes { yes: self.yes, no: self.no || self.unknown, unknown: false }
     }
@@ -157,12 +157,12 @@ impl Not for Outcomes {
     }
 }
 
-/// How many rows of a row group match according to its statistics.
+/// Says how many rows of a row group match a filter, as far as its statistics show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowGroupMatch {
     /// No row matches.
     None,
-    /// Every row matches.
+    /// Some rows may match, so the rows must be checked.
     All,
     /// Some rows may match: they must be checked.
     Some,
@@ -200,7 +200,8 @@ mod tests {
         }
     }
 
-    /// The outcomes of `a & b` and `a | b` are those of all pairs of a truth value from `a` and one from `b`.
+    /// The outcomes of `a & b` and `a | b` are those of all pairs that have one truth value from `a` and one
+    /// from `b`.
     #[test]
     fn outcomes_of_sets_are_those_of_their_values() {
         let sets: Vec<Outcomes> = (0..8)

@@ -1,8 +1,9 @@
-//! Terms that are decided once for each value of a dictionary.
+//! Comparisons that are made once for each value of a dictionary, instead of once for each row.
 //!
-//! A column of texts or binary values is read as codes: bit `n` of a code says whether check `n` of the
-//! column holds. A page with a dictionary then needs a look at each entry, and an index for each row; no text
-//! is made. This is possible where all uses of the column are comparisons with values, prefixes or `is null`.
+//! A column of texts or binary values is read as integer codes: bit `n` of a code is the result of check `n`
+//! of the column. In a page with a dictionary, each entry is then checked once, and each row needs only the
+//! index of its entry; no text is made. This works if the filter only compares the column with values, tests
+//! prefixes, or asks whether it is null.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,15 +22,16 @@ use crate::reader::coded::CodedColumns;
 
 /// The type of the codes, whose bits are the results of checks.
 const CODES: DataType = DataType::Int32;
-/// The most checks of a column: codes are not negative.
+/// The most checks of a column: one for each bit of a code, except the sign.
 const MAX_CHECKS: usize = i32::BITS as usize - 1;
 
-/// A question about a value that is not null.
+/// A test of a value that is not null.
 #[derive(Debug, PartialEq)]
 enum Check {
-    /// Whether a comparison with these values is true.
+    /// Compares the value with these values.
     Compare(Op, Vec<Value>),
-    /// Whether the value is among these texts, which ascend, or, if the flag is `false`, is not among them.
+    /// Tests whether the value is one of these texts, which ascend. With `false`, tests whether it is none of
+    /// them.
     IsAmong(bool, Vec<Box<[u8]>>),
     StartsWith(Box<[u8]>),
 }
@@ -60,7 +62,7 @@ impl Check {
     }
 }
 
-/// The checks of one column.
+/// The checks that a filter makes on one column.
 #[derive(Debug, Default)]
 struct Checks(Vec<Check>);
 
@@ -75,30 +77,30 @@ impl CodeValues for Checks {
     }
 }
 
-/// The uses of columns in a filter.
+/// How a filter uses each column.
 #[derive(Debug, Default)]
 pub(super) struct Uses(BTreeMap<String, Use>);
 
-/// The use of one column.
+/// How a filter uses one column.
 #[derive(Debug)]
 enum Use {
     Checks(Checks),
-    /// The column's values are needed.
+    /// Uses that need the values themselves.
     Values,
 }
 
 impl Uses {
-    /// Adds a comparison of a column with values.
+    /// Records that the filter compares a column with values.
     pub(super) fn test(&mut self, test: Test<'_>) {
         self.check(test.column, Check::of_test(test));
     }
 
-    /// Adds the question whether values of a column begin with a prefix.
+    /// Records that the filter tests whether values of a column begin with `prefix`.
     pub(super) fn prefix(&mut self, column: &str, prefix: &str) {
         self.check(column, Check::StartsWith(prefix.as_bytes().into()));
     }
 
-    /// Adds a use of a column's values.
+    /// Records a use that needs the values of a column themselves.
     pub(super) fn values(&mut self, column: &str) {
         self.0.insert(column.to_owned(), Use::Values);
     }
@@ -115,7 +117,7 @@ impl Uses {
         }
     }
 
-    /// The checks of the columns of a projection.
+    /// The columns of a projection that can be read as the results of their checks.
     pub(super) fn verdicts(self, projection: &Projection) -> Verdicts {
         let Uses(mut uses) = self;
         let mut checks = BTreeMap::new();
@@ -132,7 +134,7 @@ impl Uses {
     }
 }
 
-/// The columns of texts and binary values that a filter reads as the results of its checks.
+/// The columns of texts and binary values that are read as the results of a filter's checks.
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     coded: Option<CodedColumns>,
@@ -140,24 +142,26 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// The columns that may be read as codes; `None` if there are none.
+    /// The columns to read as codes, and how; `None` if there are no such columns.
     pub(crate) fn coded(&self) -> Option<&CodedColumns> {
         self.coded.as_ref()
     }
 
-    /// Says for each row of a column whether a term is true; `None` if the column was read as values.
+    /// Says for each row of a column whether a term is true; `None` if the column has values instead of
+    /// codes.
     pub(super) fn of_test(&self, array: &ArrayRef, test: Test<'_>) -> Option<Truth> {
         let truth = self.truth(array, test.column, || Check::of_test(test))?;
         Some(if test.op == Op::In { truth.or_false() } else { truth })
     }
 
-    /// Says for each row of a column whether its value has a prefix; `None` if it was read as values.
+    /// Says for each row of a column whether its value has a prefix; `None` if the column has values instead
+    /// of codes.
     pub(super) fn of_prefix(&self, array: &ArrayRef, column: &str, prefix: &[u8]) -> Option<Truth> {
         self.truth(array, column, || Check::StartsWith(prefix.into()))
     }
 
     fn truth(&self, array: &ArrayRef, column: &str, check: impl FnOnce() -> Check) -> Option<Truth> {
-        // Only columns of texts and binary values have checks, so integers in such a column are codes.
+        // Only columns of texts and binary values have checks, so an array of integers holds codes.
         let checks = self.checks.get(column)?;
         let codes = array.as_primitive_opt::<Int32Type>()?.values();
         let check = check();

@@ -1,35 +1,36 @@
-//! Numbers that are stored as the differences between them, packed in blocks (`DELTA_BINARY_PACKED`).
+//! Decodes numbers that are stored as differences, packed in blocks (Parquet's `DELTA_BINARY_PACKED`).
 
 use std::cmp::min;
 
 use super::packed::{GROUP, Word, unpack};
 use super::{varint, zigzag};
 
-/// The number of values that are unpacked at a time when they are read one by one.
+/// The number of values that are unpacked at a time by the iterator [`Numbers`].
 const STEP: usize = 32;
 
-/// The numbers, read miniblock by miniblock. All arithmetic wraps around.
+/// A sequence of numbers, which is decoded one miniblock at a time. All arithmetic wraps around.
 pub(in crate::reader) struct Deltas<'a> {
-    /// The bytes after the present miniblock.
+    /// The bytes after the current miniblock.
     rest: &'a [u8],
     /// The number of miniblocks in a block.
     miniblocks: usize,
     /// The number of values in each miniblock.
     values: usize,
-    /// The number of values that the header states. The first value has no difference.
+    /// The number of values according to the header. The first value is stored in the header, without a
+    /// difference.
     pub(in crate::reader) count: usize,
     first: u64,
     /// The number of differences that have not been read.
     left: usize,
-    /// The least difference of the present block, and the widths of its remaining miniblocks.
+    /// The least difference in the current block, and the bit widths of its remaining miniblocks.
     least: u64,
     widths: &'a [u8],
 }
 
-/// Consecutive differences that are packed with one width.
+/// A miniblock: consecutive differences that are packed with one bit width.
 #[derive(Default)]
 struct Miniblock<'a> {
-    /// The number to add to each packed value.
+    /// The number to add to each packed value, which gives the difference.
     least: u64,
     width: u32,
     packed: &'a [u8],
@@ -37,7 +38,7 @@ struct Miniblock<'a> {
 }
 
 impl<'a> Deltas<'a> {
-    /// Reads the header; `None` if the bytes do not begin with one.
+    /// Parses the header; `None` if it is invalid.
     pub(in crate::reader) fn parse(mut rest: &'a [u8]) -> Option<Self> {
         let block = usize::try_from(varint(&mut rest)?).ok()?;
         let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
@@ -49,7 +50,7 @@ impl<'a> Deltas<'a> {
         Some(Deltas { rest, miniblocks, values, count, first, left, least: 0, widths: &[] })
     }
 
-    /// The next miniblock; `None` after the last one, and if some are missing.
+    /// The next miniblock; `None` after the last one, or if bytes are missing.
     fn miniblock(&mut self) -> Option<Miniblock<'a>> {
         if self.left == 0 {
             return None;
@@ -66,7 +67,7 @@ impl<'a> Deltas<'a> {
         Some(Miniblock { least: self.least, width: width.into(), packed, count })
     }
 
-    /// The bytes after the last number; `None` if some numbers are missing.
+    /// The bytes after the last number; `None` if bytes are missing.
     pub(in crate::reader) fn end(mut self) -> Option<&'a [u8]> {
         while self.left > 0 {
             self.miniblock()?;
@@ -74,7 +75,8 @@ impl<'a> Deltas<'a> {
         Some(self.rest)
     }
 
-    /// Calls `each` for all numbers; `None` if some are missing, or are wider than any writer makes them.
+    /// Calls `each` for all numbers; `None` if bytes are missing, or if a bit width is larger than any writer
+    /// makes it.
     pub(in crate::reader) fn each(mut self, mut each: impl FnMut(u64)) -> Option<()> {
         if self.count > 0 {
             each(self.first);
@@ -89,7 +91,7 @@ impl<'a> Deltas<'a> {
         Some(())
     }
 
-    /// The numbers, one by one. They end where some are missing.
+    /// An iterator over the numbers. It ends early if bytes are missing.
     pub(in crate::reader) fn numbers(self) -> Numbers<'a> {
         let ready = [self.first; STEP];
         let end = min(self.count, 1);
@@ -98,8 +100,8 @@ impl<'a> Deltas<'a> {
 }
 
 impl Miniblock<'_> {
-    /// Calls `each` for all differences of the miniblock; `None` if they are wider than any writer makes
-    /// them.
+    /// Calls `each` for all differences in the miniblock; `None` if their bit width is larger than any writer
+    /// makes it.
     fn differences(&self, mut each: impl FnMut(u64)) -> Option<()> {
         let least = self.least;
         match self.width <= u32::WIDEST {
@@ -114,7 +116,7 @@ impl Miniblock<'_> {
         }
     }
 
-    /// Splits off the first differences of the miniblock, up to the number in a step.
+    /// Splits off the first differences of the miniblock, at most [`STEP`] of them.
     fn step(&mut self) -> Self {
         let count = min(self.count, STEP);
         let length = min(STEP / GROUP * self.width as usize, self.packed.len());
@@ -124,7 +126,7 @@ impl Miniblock<'_> {
     }
 }
 
-/// The numbers of [`Deltas`], one by one.
+/// An iterator over the numbers of [`Deltas`].
 pub(in crate::reader) struct Numbers<'a> {
     deltas: Deltas<'a>,
     block: Miniblock<'a>,
@@ -135,7 +137,7 @@ pub(in crate::reader) struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// Unpacks the next numbers.
+    /// Unpacks the next numbers, at most [`STEP`] of them.
     fn advance(&mut self) -> Option<()> {
         if self.block.count == 0 {
             self.block = self.deltas.miniblock()?;
@@ -171,7 +173,8 @@ impl Iterator for Numbers<'_> {
 mod tests {
     use super::*;
 
-    /// Blocks of 128 numbers in 4 miniblocks: the number of values, the first value, and the blocks.
+    /// Encodes numbers in blocks of 128 with 4 miniblocks. `count` is the number of values, the first value
+    /// is 0, and `blocks` has the bytes of the blocks.
     fn packed(count: u64, blocks: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x80, 1, 4];
         let mut rest = count;
@@ -184,12 +187,12 @@ mod tests {
         bytes
     }
 
-    /// The number of bytes up to the end of the last number.
+    /// The number of bytes that the numbers take.
     fn end(bytes: &[u8]) -> Option<usize> {
         Some(bytes.len() - Deltas::parse(bytes)?.end()?.len())
     }
 
-    /// The numbers read all at once, and read one by one.
+    /// The numbers, read all at once with `each`, and one by one with the iterator.
     fn numbers(bytes: &[u8]) -> (Option<Vec<u64>>, Vec<u64>) {
         let (all, mut found) = (Deltas::parse(bytes), Vec::new());
         let found = all.and_then(|all| all.each(|number| found.push(number))).map(|()| found);
@@ -200,8 +203,8 @@ mod tests {
     fn numbers_end_where_their_last_miniblock_does() {
         assert_eq!(end(&packed(0, &[9, 9])), Some(5));
         assert_eq!(end(&packed(1, &[9, 9])), Some(5));
-        // 33 more numbers follow: a miniblock with two bits for each, one with none, and two that do not
-        // count.
+        // 33 more numbers follow the first one: a miniblock with 2 bits for each difference, one with 0 bits,
+        // and two miniblocks that are not needed.
         let blocks = [&[0, 2, 0, 7, 7][..], &[1; 8], &[9; 9]].concat();
         assert_eq!(end(&packed(34, &blocks)), Some(5 + 5 + 8));
         assert_eq!(end(&packed(34, &blocks[..12])), None);
@@ -211,8 +214,8 @@ mod tests {
     fn numbers_are_the_sums_of_differences() {
         assert_eq!(numbers(&packed(0, &[])), (Some(vec![]), vec![]));
         assert_eq!(numbers(&packed(1, &[])), (Some(vec![0]), vec![0]));
-        // The first block has differences of -1, the least one, plus 0 or 3 in turn; the next two blocks have
-        // differences of 40 bits and of none.
+        // In the first block, the least difference is -1, to which 0 and 3 are added in turn. The next two
+        // blocks have differences of 40 bits and of 0 bits.
         let wide = [&[1, 40, 0, 0, 0][..], &[0xff; 160], &[2, 0, 0, 0, 0]].concat();
         let blocks = [&[1, 2, 2, 0, 0][..], &[0b1100_1100; 16], &wide[..]].concat();
         let mut expected = vec![0u64];
@@ -226,7 +229,8 @@ mod tests {
         expected.extend((1..=5).map(|more| last.wrapping_add(more)));
         let bytes = packed(expected.len() as u64, &blocks);
         assert_eq!(numbers(&bytes), (Some(expected.clone()), expected.clone()));
-        // The last block is missing, some numbers are missing, or numbers are too wide for a word.
+        // The last block is missing. Then the differences have a bit width of 64, which is more than can be
+        // unpacked.
         let (all, some) = numbers(&bytes[..bytes.len() - 5]);
         assert_eq!((all, &some[..]), (None, &expected[..257]));
         let blocks = [&[0, 64, 0, 0, 0][..], &[0; 256]].concat();
@@ -238,7 +242,7 @@ mod tests {
         for count in [1 << 32, u64::MAX >> 1, u64::MAX] {
             assert_eq!(end(&packed(count, &[0; 50])), None);
         }
-        // There are no miniblocks, or blocks are empty.
+        // The number of miniblocks is 0; then the number of values in a block is too small.
         assert_eq!(end(&[0x80, 1, 0, 5, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(end(&[0, 4, 5, 0, 0, 0, 0, 0, 0]), None);
     }

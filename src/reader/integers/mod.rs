@@ -1,5 +1,5 @@
-//! The encodings of whole numbers in Parquet. [`pages`](super::pages) checks the stored bytes,
-//! [`numbers`](super::numbers) decodes them.
+//! The encodings of integers in Parquet. [`pages`](super::pages) uses them to check stored bytes, and
+//! [`numbers`](super::numbers) to decode values.
 
 mod deltas;
 mod packed;
@@ -9,10 +9,10 @@ pub(super) use deltas::Deltas;
 pub(super) use packed::{GROUP, Word, bits, unpack};
 pub(super) use runs::{NumberRun, Runs};
 
-/// The most bytes that an integer of variable length takes.
+/// The most bytes that a variable-length integer takes.
 const LONGEST_VARINT: u32 = 10;
 
-/// Reads an integer of variable length: seven bits in each byte, the lowest first.
+/// Reads a variable-length integer (LEB128): seven bits in each byte, the lowest first.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for place in 0..LONGEST_VARINT {
@@ -26,7 +26,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a signed integer of variable length, whose encoding is small if it is near zero.
+/// Reads a variable-length signed integer in zigzag encoding, which is short for numbers near zero.
 fn zigzag(rest: &mut &[u8]) -> Option<u64> {
     let number = varint(rest)?;
     Some((number >> 1) ^ (number & 1).wrapping_neg())

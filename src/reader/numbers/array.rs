@@ -26,8 +26,8 @@ pub(super) fn booleans<T: Value>(values: &[T], nulls: Option<NullBuffer>) -> Arr
     Arc::new(BooleanArray::new(bits, nulls))
 }
 
-/// Moves the stored values to the valid ones of the `len` places of `nulls`, with zeros at nulls; `None` if
-/// the values are not as many as the valid places.
+/// Moves the stored values, in order, to the places among `len` that `nulls` says are valid, and puts zeros
+/// in the others; `None` if there are more or fewer values than valid places.
 pub(in crate::reader) fn spread<T: Copy + Default>(
     values: &mut Vec<T>,
     len: usize,

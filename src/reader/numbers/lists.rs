@@ -27,7 +27,7 @@ pub(super) struct Lists {
     starts: Vec<i64>,
     lists: Validity,
     items: Validity,
-    /// The levels of a page, if they are examined one by one.
+    /// Memory for the repetition and definition levels of a page, if they are examined one by one.
     scratch: [Vec<u8>; 2],
 }
 

@@ -232,7 +232,7 @@ impl<'a> NumberColumn<'a> {
 }
 
 impl<'a, T: Value> Typed<'a, T> {
-    /// A column of values stored in a form, which become values of the type `item`.
+    /// A column whose values are stored in `form`, and become values of the type `item`.
     fn new(
         field: &'a Field,
         form: Form<'a>,

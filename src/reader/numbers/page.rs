@@ -130,8 +130,8 @@ impl<'a> DataPage<'a> {
         Some(())
     }
 
-    /// Whether values that could not be decoded are too few, refer to missing entries, or may begin at
-    /// another place.
+    /// Whether the page, whose values could not be decoded, must be damaged: its values are too few, refer to
+    /// missing entries of a dictionary, or may begin at another place.
     pub(super) fn ends_early<T: Value>(&self, there: usize) -> bool {
         let stored = there.saturating_mul(T::STORED);
         match self.encoding {

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use parquet::basic::Compression;
 
-/// The largest numbers of bytes of memory that a thread keeps: for a page, then for a dictionary and for
-/// dense values.
+/// The most bytes of memory that a thread keeps for a page, and the most that it keeps for a dictionary and
+/// for dense values each.
 const KEPT_PAGE: usize = 4 << 20;
 const KEPT_VALUES: usize = 1 << 20;
 
@@ -80,7 +80,7 @@ impl Inflater {
         (given == length).then_some(())
     }
 
-    /// Frees memory that few column chunks need.
+    /// Frees the memory beyond that which most column chunks need.
     pub(in crate::reader) fn trim(&mut self) {
         trim(&mut self.page, KEPT_PAGE);
     }
@@ -95,7 +95,7 @@ pub(in crate::reader) struct Memory<T> {
 }
 
 impl<T> Memory<T> {
-    /// Frees memory that few column chunks need.
+    /// Frees the memory beyond that which most column chunks need.
     pub(super) fn trim(&mut self) {
         trim(&mut self.dictionary, KEPT_VALUES);
         trim(&mut self.dense, KEPT_VALUES);

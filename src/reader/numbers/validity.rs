@@ -1,4 +1,4 @@
-//! The validity of values, as a bit for each, which are stored only from the first null on.
+//! The validity of values: a bit for each. No bits are stored until the first null comes.
 
 use forebay_arrow::array::BooleanBufferBuilder;
 use forebay_arrow::buffer::NullBuffer;

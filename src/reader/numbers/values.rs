@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn differences_are_added_up() {
-        // The blocks have 32 numbers in 4 miniblocks: 7, 5, 3 ... with differences of -2, one of which is +1,
-        // so the first miniblock has a width of 1.
+        // The blocks have 32 numbers in 4 miniblocks. The values are 7, 5, 3 ... with differences of -2,
+        // except for one that is larger by 1, so the first miniblock has a width of 1.
         let mut bytes = vec![32, 4, 10, 14, 3, 1, 0, 9, 9, 0b0000_0100];
         let mut out: Vec<u32> = Vec::new();
         assert_eq!(differences(&bytes, 10, &mut out), Some(()));

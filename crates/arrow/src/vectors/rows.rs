@@ -10,8 +10,8 @@ use super::{DENSE, SPARSE, SparkMl};
 
 /// The vectors of a column, field by field.
 ///
-/// Rows may be mapped from a file that other processes can change at any time, so the range of a list is cut
-/// to the numbers that exist.
+/// The rows may be memory-mapped from a file that other processes can change at any time. The range of a list
+/// is therefore clamped to the numbers that exist.
 pub struct Vectors<'a> {
     nulls: Option<&'a NullBuffer>,
     types: &'a Int8Array,

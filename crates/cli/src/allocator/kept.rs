@@ -2,14 +2,15 @@
 //! loaders may take.
 //!
 //! Free memory is kept because the next batch needs about as much. But blocks of other sizes do not fit into
-//! the gaps that earlier blocks left, so the process takes more and more memory beside the blocks in use. How
-//! much cannot be computed from the blocks, so the system is asked after every few megabytes of allocations.
-//! The memory of the rest of the process, such as a model, is what remains right after all free memory was
-//! returned.
+//! the gaps that earlier blocks left, so the process takes more and more memory beyond the blocks in use. The
+//! sizes of the blocks do not tell how much, so the system is asked after every few megabytes of allocations.
+//! Right after all free memory was returned, the memory beyond the blocks in use belongs to the rest of the
+//! process, such as a model.
 //!
-//! The allocator can return only pages in which no block is in use. Each thread has such pages, of up to 4
-//! MiB, for each size of blocks, and most of them have a block in use. So a process that takes all the memory
-//! it may returns the memory of each block as it is freed, while the address range stays with the allocator.
+//! The allocator can return only its own pages (up to 4 MiB) in which no block is in use. Each thread has
+//! such pages for each size of block, and most of them contain a block in use. So when the process has
+//! reached its limit, the memory of each block is returned as soon as the block is freed, while the allocator
+//! keeps the address range.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,26 +26,26 @@ use libmimalloc_sys::mi_collect;
 /// takes, and are allocated too often to count.
 const MIN_COUNTED_BYTES: usize = 64 << 10;
 
-/// How many bytes are allocated before the system is asked again. It answers within microseconds, and only a
-/// few of these bytes can be filled in that time.
+/// The number of allocated bytes after which the system is asked again for the memory of the process. It is
+/// small enough that the process cannot grow by much in between.
 const ASK_AFTER_BYTES: u64 = 4 << 20;
 
-/// How many bytes the loaders of a process may take beyond their memory before free memory is returned. It is
-/// less than the documented bound, because the interpreter and its libraries take a part of that.
+/// The number of bytes by which the loaders may exceed their memory before free memory is returned. It is
+/// less than the documented bound, because the interpreter and its libraries take a part of that bound.
 const MAX_BYTES_BEYOND: i64 = 16 << 20;
 
-/// How many bytes of free memory must be kept before it is returned again, since memory that was returned may
-/// have to be cleared again.
+/// The least number of free bytes to return at once. Returning fewer is not worth it, since the system must
+/// clear returned memory before it is used again.
 const MIN_RETURNED_BYTES: i64 = 8 << 20;
 
-/// Each block is returned as it is freed once the loaders take this many bytes beyond their memory and
-/// `SHORT_MIN_RETURNED_BYTES` bytes more are free. Returning blocks takes time, even where the documented
-/// bound would hold without it; the higher the number, the later it begins.
+/// The number of bytes by which the loaders must exceed their memory before each block is returned as it is
+/// freed, provided that enough memory is free (see [`Books::is_short`]). Returning blocks takes time, and a
+/// higher number makes it begin later.
 const SHORT_BYTES_BEYOND: i64 = 44 << 20;
 const SHORT_MIN_RETURNED_BYTES: i64 = MIN_RETURNED_BYTES / 2;
 
-/// Holes between the blocks of loaders take up to `memory / HOLES_DIVISOR + SMALL_HOLES_BYTES` bytes, which
-/// cannot be told from what the rest of the process takes.
+/// The holes between the blocks of loaders take up to `memory / HOLES_DIVISOR + SMALL_HOLES_BYTES` bytes.
+/// They cannot be distinguished from the memory of the rest of the process.
 const HOLES_DIVISOR: i64 = 4;
 const SMALL_HOLES_BYTES: i64 = 120 << 20;
 
@@ -56,15 +57,14 @@ static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 static BOOKS: Mutex<Books> = Mutex::new(Books { promised: 0, others: 0, beside: 0 });
 
-/// The amounts of memory of the process that are known, in bytes.
+/// The known amounts of memory of the process, in bytes.
 #[derive(Debug)]
 struct Books {
     /// The memory that the loaders were promised when free memory was last returned.
     promised: i64,
     /// The memory of the rest of the process.
     others: i64,
-    /// The least memory of the process beside the counted blocks since free memory was last returned, in
-    /// bytes.
+    /// The memory of the process without the counted blocks: its minimum since free memory was last returned.
     beside: i64,
 }
 
@@ -134,8 +134,8 @@ pub(super) unsafe fn about_to_free(block: *mut u8, bytes: usize) {
     }
 }
 
-/// Looks at the memory of the process during the allocation of a block. The function itself allocates nothing
-/// that is counted.
+/// Measures the memory of the process and returns free memory if that is due. `block` is the size of the
+/// block that is being allocated. The function allocates nothing that is counted.
 #[cold]
 fn look(block: u64) {
     let promised = promised() as i64;
@@ -160,8 +160,8 @@ fn look(block: u64) {
     }
 }
 
-/// Returns the pages of the system that are within the block. They exist again, cleared, as soon as they are
-/// written to.
+/// Returns the system's pages that are wholly within the block. A page exists again, filled with zeros, as
+/// soon as it is written to.
 ///
 /// # Safety
 /// Nobody uses the content of the block any more.
@@ -177,9 +177,9 @@ unsafe fn return_pages(block: *mut u8, bytes: usize) {
     }
 }
 
-/// Locks the books, unless another thread is returning memory: returning would be useless if other threads
-/// took more meanwhile. The wait is limited, because the other thread does not exist in a process that was
-/// forked meanwhile.
+/// Locks the books, and waits while another thread returns memory: if this thread allocated meanwhile, the
+/// memory would be used up again at once. The wait has a limit, because a forked process inherits the lock
+/// without the thread that holds it.
 #[allow(clippy::disallowed_methods, reason = "an allocation has nothing else to wait on")]
 fn books() -> Option<MutexGuard<'static, Books>> {
     const TURNS: u32 = 2_000;
@@ -193,8 +193,8 @@ fn books() -> Option<MutexGuard<'static, Books>> {
     None
 }
 
-/// The memory of the process in bytes, without pages of files. The file is opened each time, because a forked
-/// process has another one.
+/// The memory of the process in bytes, not counting pages of mapped files. `/proc/self/statm` is opened each
+/// time, because a forked process must read its own file.
 fn taken() -> Option<i64> {
     let mut text = [0; 128];
     let length = File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
@@ -207,9 +207,9 @@ fn taken() -> Option<i64> {
 /// The size of a page of the system, in bytes.
 #[allow(unsafe_code)]
 fn page() -> usize {
-    // SAFETY: it may be called at any time.
+    // SAFETY: `sysconf` may be called at any time.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // The system always knows this size.
+    // The system always knows the size of a page, so the default is never used.
     usize::try_from(page).unwrap_or(usize::MAX)
 }
 
@@ -219,8 +219,8 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// Books of a process that takes `taken` MiB, `in_use` of them in counted blocks, when its first loader
-    /// comes with a memory of `promised` MiB.
+    /// Books of a process that takes `taken` MiB, `in_use` of them in counted blocks, right after its first
+    /// loader was built with a memory of `promised` MiB.
     fn books(promised: i64, taken: i64, in_use: i64) -> Books {
         let mut books = Books { promised: 0, others: 0, beside: 0 };
         assert!(books.is_due(promised * MIB, taken * MIB, in_use * MIB), "another loader is there");

@@ -71,8 +71,8 @@ impl Accelerator {
         if self.step.is_zero() {
             return Duration::ZERO;
         }
-        // A sleep is as late after 10 ms as after a second, and many short sleeps are a better measurement
-        // than a long one.
+        // A sleep of 10 ms ends as late as a sleep of a second, and many short sleeps give a better
+        // measurement than one long sleep.
         let step = self.step.min(SLEEPS_FROM);
         let fitting = FLOOR_TIME.as_nanos() / step.as_nanos();
         let mut costs: Vec<Duration> = (0..fitting.clamp(1, FLOOR_STEPS))
@@ -83,7 +83,8 @@ impl Accelerator {
             })
             .collect();
         costs.sort_unstable();
-        // The median, because a busy machine wakes a training loop late now and then, too.
+        // The median is used, because a busy machine delays single wake-ups, in this measurement as in a
+        // training loop.
         costs[costs.len() / 2]
     }
 }

@@ -44,7 +44,7 @@ impl Before {
     /// Reads a report that `--json` or `--report` has written.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, or is something else than a report.
+    /// Fails if the file cannot be read, or is not a report.
     pub(super) fn read(file: &Path) -> Result<Self> {
         let place = || Place::file(file.to_string_lossy());
         let text = fs::read_to_string(file).map_err(|error| {
@@ -62,7 +62,7 @@ impl Before {
         Ok(Before { name, report, drawn })
     }
 
-    /// How the runs differ in what they measured, one sentence each.
+    /// Describes in one sentence each the conditions that differ between the two runs.
     pub(super) fn differences(&self, now: &Value) -> Vec<String> {
         let differing = MEASURED.iter().filter_map(|(what, at)| {
             let [before, now] = [&self.report, now].map(|report| report.pointer(at).map(said));
@@ -103,7 +103,7 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// A number with a fraction, to six digits behind the point.
+/// A number rounded to six digits after the decimal point.
 fn rounded(number: &Number) -> String {
     number.as_f64().map_or_else(|| number.to_string(), |value| format!("{}", (value * 1e6).round() / 1e6))
 }

@@ -114,7 +114,8 @@ pub(super) enum Until {
     Batch,
 }
 
-/// The time limit of an unthrottled run, for the margin or for one point of a sweep.
+/// The time limit of a run without a simulated accelerator, which measures the margin or one point of a
+/// sweep.
 const FREE_TIME: Duration = Duration::from_secs(5);
 /// The largest number of ranks that a run simulates.
 const MAX_WORLD: u32 = 256;
@@ -207,13 +208,13 @@ impl Args {
         self.seconds.map_or(FREE_TIME, |most| most.min(FREE_TIME))
     }
 
-    /// The number of epochs to run, unless something else ends the run earlier.
+    /// The number of epochs to run: `--epochs`, or without it one epoch, or no limit if `--seconds` ends the
+    /// run.
     pub(super) fn last_epoch(&self) -> u64 {
         self.epochs.unwrap_or(if self.seconds.is_some() { u64::MAX } else { 1 })
     }
 
-    /// The number of epochs that a run reads, unless something else ends it earlier; `None` if only the time
-    /// ends it.
+    /// The number of epochs for which the loaders prefetch; `None` if only `--seconds` limits the run.
     pub(super) fn epochs_to_read(&self) -> Option<u64> {
         Some(self.last_epoch()).filter(|last| *last < u64::MAX)
     }

@@ -1,4 +1,5 @@
-//! `--check-order` and `--classes-of`: whether every row comes once, and how well rows are mixed.
+//! `--check-order` and `--classes-of`: check that every row is delivered once, and measure how well rows are
+//! mixed.
 //!
 //! The check is a separate pass after the run, so that it costs the measurement nothing. It reads epoch 0 in
 //! the measured order, without decoding images, and hashes every row; then one rank reads all rows as they
@@ -64,7 +65,7 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
     if !args.check_order && args.classes_of.is_none() {
         return Ok(None);
     }
-    // Only undecoded images can be compared, because a random crop differs each time.
+    // Images stay encoded, because rows can be compared without their pixels.
     let mut undecoded = args.clone();
     undecoded.loader.decode_nothing();
     let loaders = undecoded.loaders(Some(1))?;

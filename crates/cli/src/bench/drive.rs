@@ -24,7 +24,7 @@ pub(super) struct DriveSettings<'a> {
     pub(super) steps: Option<u64>,
     /// The time to stop after.
     pub(super) at_most: Option<Duration>,
-    /// The load beside the run.
+    /// The threads that keep processors busy beside the run.
     pub(super) pressure: &'a Pressure,
 }
 
@@ -33,7 +33,8 @@ pub(super) struct DriveSettings<'a> {
 pub(super) struct RankRun {
     /// The steps of the rank, in seconds since the run's origin.
     pub(super) laps: Vec<Lap>,
-    /// How long the rank had waited when its first batch arrived: the start of a run differs from the rest.
+    /// How long the rank had waited when its first batch arrived. The report leaves it out, because the start
+    /// of a run is not typical.
     pub(super) first_wait: Waits,
     /// The columns of the rank's first batch that hold encoded images.
     pub(super) undecoded: Vec<Undecoded>,
@@ -68,8 +69,8 @@ impl Mark {
     }
 }
 
-/// Runs all ranks, each on a thread of its own, with times since `origin`. Calls `on_step` for each step of
-/// rank 0.
+/// Runs each rank on its own thread, and records times in seconds since `origin`. Calls `on_step` after each
+/// step of rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
     course: &DriveSettings<'_>,
@@ -99,7 +100,7 @@ fn rank(
     meeting: &Meeting,
     mut on_step: impl FnMut(&Lap),
 ) -> Result<RankRun> {
-    /// Leaves the meeting when it is dropped, even by a panic.
+    /// Ends the run for all ranks when it is dropped, even by a panic.
     struct Leave<'a>(&'a Meeting);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
@@ -131,7 +132,8 @@ pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressur
     drive(loaders, &course, Instant::now(), |_| ())
 }
 
-/// Runs one epoch and returns whether it was the last. Times are since `origin`; the run began at `started`.
+/// Runs one epoch and returns whether the run is over. Times are recorded since `origin`, and the time limit
+/// of the run counts from `started`.
 fn epoch(
     number: u64,
     loader: &Loader,

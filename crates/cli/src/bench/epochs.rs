@@ -16,7 +16,8 @@ pub(super) struct BenchEpoch {
     pub(super) rows: u64,
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// The processor time of the loader alone, without the simulated training loops and the pressure.
+    /// The processor time of the loader alone, without the simulated training loops and the threads of
+    /// `--pressure`.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     pub(super) requests: u64,
     pub(super) bytes_read: u64,
@@ -59,7 +60,7 @@ pub(super) fn epochs(ranks: &[RankRun]) -> Vec<BenchEpoch> {
 }
 
 /// The processor time of the loader between two marks: that of the process without the training loops and the
-/// pressure.
+/// threads of `--pressure`.
 pub(super) fn cpu_seconds(ranks: &[RankRun], from: usize, to: usize) -> Option<f64> {
     let first = ranks.first()?;
     let (before, after) = (first.marks.get(from)?, first.marks.get(to)?);
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].rows, found[0].requests, found[0].bytes_read), (4, 5, 50));
         assert_eq!((found[1].rows, found[1].requests), (4, 0));
-        // The process took 3 s, of which training loops took 0.75 and the pressure 0.5; there are 4 rows.
+        // The process took 3 s for 4 rows: training loops took 0.75 s of it, the threads of `--pressure` 0.5.
         let cpu = found[0].cpu_seconds_per_1000_rows.unwrap();
         assert!((cpu - 1.75 / 4.0 * 1e3).abs() < 1e-6, "{cpu}");
         assert!((found[0].rows_per_second - 2.0).abs() < 1e-9);

@@ -8,7 +8,8 @@ use super::tally::Lap;
 use crate::console::{Console, Progress};
 use crate::units::{count, percent};
 
-/// The smallest share of the time since the last line that waits must have taken to be mentioned.
+/// The progress line names a stage only if waits took at least this share of the time since the previous
+/// line.
 const MIN_NOTED_SHARE: f64 = 0.01;
 
 /// Shows the progress of rank 0.

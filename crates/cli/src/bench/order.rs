@@ -37,7 +37,8 @@ pub(super) fn matched(stored: &[u64], delivered: &[u64]) -> Matched {
         from..to
     };
     let mut times = vec![0; stored.len()];
-    // For the first row of each group of equal rows, how many rows of the group were delivered so far.
+    // `met` counts, at the first row of each group of equal rows, how many rows of the group were delivered
+    // so far.
     let mut met = vec![0; stored.len()];
     let places = delivered
         .iter()
@@ -67,9 +68,10 @@ impl Matched {
         }
     }
 
-    /// χ² per degree of freedom of a table that counts how many rows of each stretch of the stored order came
-    /// in each stretch of the delivered order: about 1 for a uniform permutation, and larger the more of the
-    /// stored order is left. Rows that equal other rows are left out; `None` if too few rows remain.
+    /// Computes χ² per degree of freedom: about 1 for a uniform permutation, and larger the more of the
+    /// stored order is left. The stored and the delivered order are cut into stretches, and a table counts
+    /// the rows of each stored stretch in each delivered stretch. Rows that equal other rows are left out;
+    /// the result is `None` if too few rows remain.
     pub(super) fn chi_squared(&self) -> Option<f64> {
         /// With fewer rows in a cell, the sum would not be distributed like χ².
         const ROWS_TO_A_CELL: usize = 16;

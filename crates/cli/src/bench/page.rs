@@ -1,4 +1,4 @@
-//! `--report`: the page of a run, which `--against` draws over an earlier one.
+//! `--report`: the HTML page of a run. With `--against`, its plots also show an earlier run.
 
 mod figures;
 mod plots;
@@ -12,7 +12,7 @@ use super::report::BenchReport;
 use crate::machine;
 use crate::page::{self, Against, HtmlPage};
 
-/// Renders the page of `report`, drawn over an earlier run if there is one.
+/// Renders the page of `report`. If there is an earlier run, both runs are drawn in the same plots.
 pub(super) fn render(report: &BenchReport, before: Option<&Before>) -> Result<String> {
     let value = value(report)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use crate::machine;
 use crate::random::Random;
 
-/// How many random numbers are drawn between two checks whether to stop; they take about a millisecond.
+/// The number of random numbers that a thread draws before it checks again whether to stop. They take about a
+/// millisecond.
 const NUMBERS_A_ROUND: u32 = 1 << 20;
 const NANOS: f64 = 1e9;
 

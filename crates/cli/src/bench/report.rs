@@ -22,36 +22,37 @@ use crate::machine::{self, Clock};
 use crate::options::Order;
 use crate::units::{bytes, count, counted, percent, seconds};
 
-/// The largest share of a run that the wait for the first batch may take. Above it, the report says that the
-/// rates are those of a start.
+/// The largest share of a run that the wait for the first batch may take. Above it, the report warns that the
+/// run was too short for a steady rate.
 const MAX_START_SHARE: f64 = 0.25;
 
-/// The shortest wait for a stage that is mentioned, in seconds.
+/// The report leaves out stages that the training loops waited for less than this, in seconds.
 const MIN_SHOWN_SECONDS: f64 = 1e-3;
 
 /// The results of a run of `forebay bench`.
 #[derive(Serialize)]
 pub(super) struct BenchReport {
     pub(super) version: &'static str,
-    /// The processors that the program was compiled for.
+    /// The instruction set that the program was compiled for, such as `x86-64-v3`.
     pub(super) level: &'static str,
     /// Whether the compiler optimised the program.
     pub(super) optimised: bool,
     pub(super) locations: Vec<String>,
-    /// The fingerprint of the data set, which differs for other files and other versions of a table.
+    /// The fingerprint (a hash) of the data set, which changes with its files and with the version of a
+    /// table.
     pub(super) fingerprint: String,
     pub(super) columns: Vec<String>,
     pub(super) seed: u64,
-    /// The published demand that the run is compared with.
+    /// The published demand of `--workload` (rows in a time) that the run is compared with.
     pub(super) workload: Option<HeldDemand>,
     pub(super) until: Until,
     pub(super) order: Order,
     pub(super) world: u32,
     pub(super) threads: usize,
-    /// The number of threads that were kept busy beside the run.
+    /// The number of threads of `--pressure`, which kept processors busy during the run.
     pub(super) pressure: usize,
     pub(super) batch_size: u64,
-    /// The number of epochs that were begun; the last may be cut short.
+    /// The number of epochs that began; the run may end within the last one.
     pub(super) epochs: u64,
     pub(super) steps: u64,
     pub(super) rows: u64,
@@ -59,12 +60,12 @@ pub(super) struct BenchReport {
     /// The time from the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Whether the wait for the first batch took such a large share of the time that the rates are those of a
-    /// start.
+    /// Whether the wait for the first batch took so large a share of the time that the rates do not describe
+    /// steady work.
     pub(super) too_short: bool,
     /// The rate of the first epoch.
     pub(super) cold_rows_per_second: Option<f64>,
-    /// The median rate of the later epochs.
+    /// The median rate of all epochs after the first.
     pub(super) warm_rows_per_second: Option<f64>,
     pub(super) images_per_second: f64,
     /// The columns whose images were delivered encoded.
@@ -85,17 +86,18 @@ pub(super) struct BenchReport {
     pub(super) stages: Stages,
     /// The bottleneck that the loaders report.
     verdict: Verdict,
-    /// The processor time of the loader, without the simulated training loops and the pressure. It includes
-    /// batches that were made ahead and not handed over, which matters in short runs.
+    /// The processor time of the loader for 1,000 delivered rows, without the simulated training loops and
+    /// the threads of `--pressure`. It includes batches that were made ahead but never delivered, which
+    /// matters in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
-    /// How many processors other programs kept busy during the run.
+    /// The mean number of processors that other programs kept busy during the run.
     pub(super) others_cores: Option<f64>,
     pub(super) peak_rss_bytes: Option<u64>,
     pub(super) budget_bytes: u64,
     /// The requests of all ranks to the stores, including those for footers.
     pub(super) traffic: TrafficStats,
     pub(super) requests_per_gb: f64,
-    /// The bytes read over the bytes needed.
+    /// The number of bytes that were read, divided by the number of bytes that were needed.
     pub(super) read_amplification: f64,
     /// The row cache of the first rank.
     pub(super) cache: Option<CacheStats>,
@@ -121,7 +123,7 @@ fn columns(loader: &Loader) -> Vec<String> {
 }
 
 impl BenchReport {
-    /// Sums up `ranks`, the records of the runs of `loaders`.
+    /// Computes the report from `ranks` and `loaders`: one record of a run and one loader for each rank.
     pub(super) fn new(
         args: &Args,
         loaders: &[Loader],
@@ -221,24 +223,26 @@ impl BenchReport {
         }
     }
 
-    /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
+    /// Sets the margin: the loader's rate in `free`, runs without a simulated accelerator, divided by the
+    /// rate that the accelerator demands.
     pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         if let Some(simulated) = &mut self.accelerator {
             simulated.set_margin(free);
         }
     }
 
-    /// How many processors other programs kept busy, if that is enough to spoil the figures.
+    /// The number of processors that other programs kept busy, if it is large enough to distort the measured
+    /// rates.
     pub(super) fn busy_others(&self) -> Option<f64> {
         self.others_cores.filter(|cores| *cores > machine::MAX_OTHER_CORES)
     }
 
-    /// Whether the run decoded no images although there are some to decode.
+    /// Whether the run decoded no images although it delivered columns of encoded images.
     fn lacks_images(&self) -> bool {
         self.until != Until::Rows && self.images == 0 && !self.undecoded.is_empty()
     }
 
-    /// Whether the training loops hardly waited.
+    /// Whether the loader kept the training loops supplied, so that they hardly waited.
     pub(super) fn is_fed(&self) -> bool {
         let busy = self.accelerator.as_ref().map(|it| it.utilisation_min);
         !self.lacks_images() && verdict::is_fed(&self.verdict, busy)

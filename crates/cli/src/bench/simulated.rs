@@ -9,26 +9,29 @@ use super::drive::RankRun;
 use super::tally::{self, Utilisation};
 use crate::units::{percent, seconds};
 
-/// The smallest share of the time lost to late wake-ups that is mentioned.
+/// The report mentions late wake-ups of the simulation's threads if they cost more than this share of the
+/// time.
 const MIN_NOTED_SHARE: f64 = 0.002;
 
 /// The results of the simulated accelerator.
 #[derive(Serialize)]
 pub(super) struct Simulated {
-    /// The mean time of a step.
+    /// The mean time of a step of the simulated accelerator, in milliseconds.
     pub(super) step_ms: f64,
-    /// The share of the mean by which steps are shorter or longer.
+    /// The largest random deviation of a step's time from the mean, as a share of the mean.
     pub(super) jitter: f32,
-    /// The simulation's own cost of a step, which is subtracted.
+    /// The time that the simulation itself adds to each step, in milliseconds; utilisation is computed
+    /// without it.
     floor_ms: f64,
     pub(super) utilisation_min: f64,
-    /// The loader's unthrottled rate over the accelerator's demand.
+    /// The loader's rate without an accelerator, divided by the rate that the accelerator demands.
     pub(super) margin: Option<f64>,
     pub(super) ranks: Vec<Utilisation>,
 }
 
 impl Simulated {
-    /// Sums up the runs of `ranks`. A step lasts `step` on average, and the harness itself adds `floor`.
+    /// Computes the utilisation of each rank. A step lasts `step` on average, and the simulation itself adds
+    /// `floor` to it.
     pub(super) fn new(ranks: &[RankRun], step: Duration, jitter: f32, floor: Duration) -> Self {
         let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
         let ranks: Vec<Utilisation> =
@@ -43,9 +46,11 @@ impl Simulated {
         }
     }
 
-    /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
+    /// Sets the margin: the slowest rank's rate in `free`, runs without an accelerator, divided by the rate
+    /// that the accelerator demands.
     pub(super) fn set_margin(&mut self, free: &[RankRun]) {
-        // The wait for the first batch is left out, because it belongs to the start and not to the rate.
+        // The wait for the first batch is left out, because it is part of the start and says nothing of the
+        // steady rate.
         let steps_per_second = free.iter().filter_map(|RankRun { laps, .. }| {
             let (first, last) = (laps.first()?, laps.last()?);
             let time = last.ended - first.ended;

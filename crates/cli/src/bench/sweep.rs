@@ -1,4 +1,5 @@
-//! `--thread-sweep`: the rate without an accelerator, by the number of decoding threads.
+//! `--thread-sweep`: measures the loader's rate with several numbers of decoding threads, one run for each,
+//! without a simulated accelerator.
 
 use forebay_base::Result;
 use serde::{Deserialize, Serialize};
@@ -31,8 +32,8 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
     Ok(points)
 }
 
-/// The rate of one rank in rows per second, from its first step on: the wait for the first batch belongs to
-/// the start.
+/// The rate of one rank in rows per second, measured from the end of its first step, because the wait for the
+/// first batch belongs to the start.
 fn rate(run: &RankRun) -> Option<f64> {
     let (first, others) = run.laps.split_first()?;
     let time = others.last()?.ended - first.ended;

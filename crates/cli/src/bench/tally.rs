@@ -1,12 +1,13 @@
-//! Computes the figures of a run from its times. The code is only arithmetic; times are seconds since the run
-//! began.
+//! Computes the figures of a benchmark run (waits, utilisation, rates) from the recorded times of its steps.
+//! All of it is arithmetic on seconds since the run began.
 
 use serde::{Deserialize, Serialize};
 
 /// The length of the windows over which utilisation is computed, in seconds.
 const WINDOW_SECONDS: f64 = 1.0;
 
-/// One step of one rank.
+/// The times of one step of one rank: it requests a batch, receives it, waits for the other ranks and then
+/// computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
     /// When the batch was requested.
@@ -39,13 +40,14 @@ pub(super) struct Waits {
 /// How busy the accelerator of one rank was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Utilisation {
-    /// The sum of the intended times of the steps over the elapsed time, without the first wait and the
-    /// harness's own cost.
+    /// The sum of the intended times of the steps, divided by the elapsed time. The elapsed time excludes the
+    /// wait for the first batch and the time that the simulation itself adds.
     pub(super) mean: f64,
     /// The share of the elapsed time by which steps were too long, because the simulation's thread was woken
     /// late while all processors were busy. A training loop's own thread would be late as well.
     pub(super) late: f64,
-    /// The standard deviation over the mean of one-second windows; `None` in runs of fewer than two windows.
+    /// The standard deviation of the busy shares of one-second windows, divided by their mean; `None` if the
+    /// run has fewer than two windows.
     pub(super) variation: Option<f64>,
     /// The busy share of the worst one-second window.
     pub(super) worst_second: Option<f64>,
@@ -53,29 +55,28 @@ pub(super) struct Utilisation {
     pub(super) by_second: Vec<f64>,
 }
 
-/// Calls of `next()` of about equal duration.
+/// A bin of the histogram: the number of calls of `next()` whose durations are about equal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bin {
-    /// The longest duration that belongs into this bin; shorter ones may belong into the bins before.
+    /// The longest duration that this bin counts; it counts no call that fits into an earlier bin.
     pub(super) up_to_ms: f64,
     pub(super) calls: u64,
 }
 
-/// How many bins a power of ten has. Each bin is a quarter longer than the one before, which is finer than
-/// the variation of latencies between runs.
+/// The number of bins between a duration and ten times that duration. Each bin is a quarter longer than the
+/// one before, which is finer than the variation of latencies between runs.
 const BINS_A_DECADE: f64 = 10.0;
-/// The upper limit of the first bin, in milliseconds. A batch that is ready arrives within about a
-/// microsecond.
+/// The upper limit of the first bin, in milliseconds: about the time that `next()` takes if a batch is ready.
 const FIRST_BIN_MS: f64 = 1e-3;
 
-/// The percentiles of all calls of `next()` except the first of each run.
+/// The percentiles of the durations of `next()`, without the first call of each run.
 pub(super) fn waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Waits {
     let times = sorted_waits(ranks);
     let at = |share| percentile(&times, share);
     Waits { p50: at(0.50), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1.0) }
 }
 
-/// The durations of all calls except the first of each run, in milliseconds, sorted.
+/// The durations of all calls of `next()` except the first of each run, in milliseconds, sorted.
 fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
     const MILLIS: f64 = 1e3;
     let laps = ranks.into_iter().flat_map(|laps| laps.iter().skip(1));
@@ -84,8 +85,8 @@ fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
     times
 }
 
-/// Counts all calls of `next()` except the first of each run by duration, from the first bin that is not
-/// empty to the last.
+/// Returns a histogram of the durations of `next()`, without the first call of each run. It goes from the
+/// first bin that is not empty to the last.
 pub(super) fn histogram<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<Bin> {
     let edge = |bin: i32| FIRST_BIN_MS * 10f64.powf(f64::from(bin) / BINS_A_DECADE);
     let of = |ms: f64| ((ms / FIRST_BIN_MS).log10() * BINS_A_DECADE).ceil().max(0.0) as i32;
@@ -113,13 +114,15 @@ pub(super) fn rows_by_second(ranks: &[&[Lap]]) -> Vec<u64> {
     rows
 }
 
-/// The smallest of `sorted` that at least `share` of the values do not exceed; 0 if there are no values.
+/// The smallest value in `sorted` such that a share of at least `share` of all values are not larger than it;
+/// 0 if there are no values.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// How busy one rank was, if the harness adds `floor` seconds to each step.
+/// Computes how busy the accelerator of one rank was. The simulation itself adds `floor` seconds to each
+/// step, which are not counted as waiting.
 pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
     let (first, last) = (laps.first()?, laps.last()?);
     let wall = last.ended - first.began - floor * laps.len() as f64;
@@ -136,7 +139,7 @@ pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
     })
 }
 
-/// The busy share of each whole window from `start` to `end`.
+/// The share of each whole window (one second) between `start` and `end` in which the accelerator was busy.
 fn windows(laps: &[Lap], start: f64, end: f64) -> Vec<f64> {
     let mut busy = vec![0.0; ((end - start) / WINDOW_SECONDS) as usize];
     for lap in laps {
@@ -188,7 +191,8 @@ pub(super) fn epochs(ranks: &[&[Lap]]) -> Vec<EpochSpan> {
 mod tests {
     use super::*;
 
-    /// Steps of `step` seconds with a wait of `wait` seconds before each, from time 0.
+    /// Makes a run of steps of `step` seconds each, in which step `i` begins after a wait of `wait(i)`
+    /// seconds.
     fn run(steps: usize, step: f64, wait: impl Fn(usize) -> f64) -> Vec<Lap> {
         let mut now = 0.0;
         (0..steps)

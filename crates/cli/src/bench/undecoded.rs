@@ -1,5 +1,5 @@
-//! Images that a run delivers as they are stored. Delivering bytes takes so little work that the bottleneck
-//! is a matter of chance.
+//! Detects columns of encoded images that a run delivered without decoding them, and reports them instead of
+//! a bottleneck. Such a run does so little work that its bottleneck would be a matter of chance.
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use forebay_arrow::datatypes::DataType;

@@ -1,12 +1,12 @@
-//! The sentence that names the bottleneck and a remedy: the accelerator if it is kept busy, otherwise the
-//! library's verdict.
+//! Writes the sentence that names the bottleneck of a run and a remedy. The bottleneck is the accelerator if
+//! it was kept busy, and otherwise the stage that the loaders' statistics name.
 
 use forebay::stats::Stage;
 use forebay::stats::Verdict;
 
 use crate::units::percent;
 
-/// The utilisation from which on the accelerator counts as fed.
+/// The least utilisation of an accelerator that counts as kept busy by the loader.
 const MIN_FED_UTILISATION: f64 = 0.99;
 
 /// Whether the training loops hardly waited. `busy` is the utilisation of the worst rank's accelerator, if
@@ -15,8 +15,8 @@ pub(super) fn is_fed(found: &Verdict, busy: Option<f64>) -> bool {
     found.stage == Stage::Consumer || busy.is_some_and(|busy| busy >= MIN_FED_UTILISATION)
 }
 
-/// The sentence that names the bottleneck. `accelerator` is the utilisation of the worst rank, and the margin
-/// if it is known.
+/// The sentence that names the bottleneck. `accelerator` holds the utilisation of the worst rank's
+/// accelerator, and the margin (the loader's rate over the demanded one) if it is known.
 pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>) -> String {
     match accelerator {
         Some((busy, margin)) if busy >= MIN_FED_UTILISATION => {
@@ -51,7 +51,7 @@ mod tests {
         stats.verdict()
     }
 
-    /// The verdict on a loader that waited only for storage.
+    /// The waits of a training loop that waited only for storage.
     fn stored() -> Waits {
         let mut waits = Waits::default();
         waits.fetch = 4.0;

@@ -1,4 +1,5 @@
-//! `--workload`: demands that others have published, on data of the published shapes.
+//! `--workload`: runs the loader against the demand (rows in a time) of a published benchmark, on generated
+//! data of the published shape.
 //!
 //! | workload | accelerator | demand | published in |
 //! |---|---|---|---|
@@ -58,8 +59,8 @@ impl WorkloadOptions {
         self.workload.is_some()
     }
 
-    /// Refuses options of a workload if there is no workload. The parser cannot do that: it does not require
-    /// an argument that conflicts with a given one, as a workload conflicts with a URL.
+    /// Refuses the options of a workload if none is given. clap's `requires` does not do this: it waives a
+    /// required argument that conflicts with a given one, and `--workload` conflicts with a URL.
     pub(super) fn check(&self) -> Result<()> {
         let of_workloads = [
             ("--accelerator", self.accelerator.is_some()),
@@ -107,7 +108,7 @@ struct AcceleratorDemand {
     seconds: f64,
 }
 
-/// The demand that a run is compared with.
+/// The demand of the chosen workload and accelerator, which the report compares with the measured rate.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct HeldDemand {
     workload: Workload,

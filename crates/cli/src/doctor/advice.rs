@@ -1,4 +1,4 @@
-//! The recommended changes in words, with their effects.
+//! Writes the advice of `forebay doctor`: recommended changes with their predicted effects.
 
 use std::fmt;
 
@@ -11,11 +11,13 @@ use crate::options::LoaderOptions;
 use crate::units::{bytes, counted, percent};
 use crate::window::WindowSizes;
 
-/// The margin from which on short delays do not reach the accelerator.
+/// The least margin (the loader's rate over the demanded one) that counts as safe, because short delays then
+/// do not make the accelerator wait.
 const SAFE_MARGIN: f64 = 1.3;
-/// The smallest gain for which a change is recommended, as a factor of the margin.
+/// A change is recommended only if it multiplies the margin by at least this factor.
 const MIN_GAIN: f64 = 1.05;
-/// The share of Parquet in the time of preparing from which another codec is recommended.
+/// Another codec is recommended if decoding Parquet takes at least this share of the time of preparing
+/// batches.
 const MIN_PARQUET_SHARE: f64 = 0.3;
 
 /// The demand of the accelerators.
@@ -25,7 +27,8 @@ pub(super) struct Demand {
     pub(super) ranks: u32,
 }
 
-/// The slower one of fetching and preparing, which run in parallel.
+/// The slower one of fetching bytes and preparing batches, which run in parallel. It limits the loader's
+/// rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Bound {
@@ -72,7 +75,7 @@ pub(super) fn bound(measured: &Measured) -> Bound {
     if measured.is_bound_by_store() { Bound::Fetching } else { Bound::Preparing }
 }
 
-/// All advice, beginning with the verdict.
+/// Lists all advice, beginning with the sentence that says whether the accelerators would wait.
 pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &DataLayout) -> Vec<String> {
     let Some(demand) = demand else {
         let unknown = "Give the time that the accelerator takes for a batch with --step-ms, to learn whether it would wait.";
@@ -141,7 +144,7 @@ fn verdict(margin: f64, demand: &Demand) -> String {
     }
 }
 
-/// How busy the accelerator is at a margin, in words.
+/// The text that says how busy the accelerator is if the loader's rate is `margin` times the demand.
 fn busy(margin: f64) -> String {
     format!("{} utilisation", percent(margin.min(1.0)))
 }

@@ -1,5 +1,5 @@
-//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a
-//! cache.
+//! Makes the measurements of `forebay doctor`: the rate of the store alone, of the loader with the given
+//! options, and of the loader with its rows in a cache.
 
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -19,30 +19,32 @@ use crate::console::Progress;
 use crate::machine::{self, Clock};
 use crate::options::{LoaderOptions, Order};
 
-/// How many row groups a trial's window holds. The rate hardly depends on the window, and a small one is full
-/// at once.
+/// The number of row groups in the shuffle window of a measured loader. The rate hardly depends on the
+/// window, and a small window is filled quickly.
 const WINDOW_GROUPS: u64 = 4;
-/// How many row groups, and how many batches, a trial from a cache holds in memory. The number is small, so
-/// that the trial does not read far ahead.
+/// The numbers of row groups and batches that the loader may hold in memory while it reads from a cache. They
+/// are small, so that it does not read far ahead.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
-/// How many bytes of rows, or of pixels, may be written to the local disk for a measurement.
+/// The most bytes that one cache of a measurement may write to the local disk: rows in one cache, pixels in
+/// another.
 const MAX_SCRATCH_BYTES: u64 = 2 << 30;
-/// How many passes may be needed to fill a cache: if the disk falls behind, some rows are kept only in a
-/// later pass.
+/// The most passes over the data that fill a cache. If the disk falls behind in one pass, rows that were not
+/// written are written in a later pass.
 const MAX_FILLING_PASSES: u32 = 4;
-/// How many row groups the first fetch reads.
+/// The number of row groups that the first measured fetch reads. The number is doubled until a fetch takes
+/// long enough.
 const FIRST_GROUPS: usize = 4;
-/// How many row groups a fetch reads at most; a small data set is read repeatedly.
+/// A measured fetch reads at most this many row groups; a small data set is read repeatedly.
 const MAX_FETCH_GROUPS: usize = 1 << 14;
 /// The time between two readings of the bytes received.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The batches of a trial are divided by this number for the trial with pixels, which takes several times as
-/// many bytes.
+/// Decoded pixels take several times the bytes of stored rows, so the trial of a pixel cache runs over fewer
+/// batches: their number is divided by this.
 const PIXEL_BATCHES_DIVISOR: u64 = 4;
 /// The number of measurements.
 pub(super) const TRIALS: u64 = 5;
-/// How many requests run at the same time, if the user sets no other limit.
+/// The number of requests that the store runs at the same time by default.
 const DEFAULT_REQUESTS: f64 = 64.0;
 
 /// The data set, the options and the machine to measure.
@@ -76,7 +78,8 @@ impl Bench<'_> {
         progress.advance(1);
         let alone = if self.threads > 1 { cached(1)? } else { all };
         progress.advance(1);
-        // Raw pixels are kept in one form only.
+        // Columns of raw pixels are never decoded, so a cache of pixels is measured only if another column
+        // has images.
         let pixels = match self.options.image.iter().any(|(_, image)| image.has_form(Form::Pixels)) {
             false => None,
             true => {
@@ -112,7 +115,7 @@ impl Bench<'_> {
         stats.bytes as f64 / (stats.entries as f64 * self.group_rows()).max(1.0)
     }
 
-    /// A loader of a single rank, over the whole data set.
+    /// Builds a loader that is the only rank and therefore reads the whole data set.
     fn loader(
         &self,
         threads: u32,
@@ -127,7 +130,7 @@ impl Bench<'_> {
         builder.build()
     }
 
-    /// The given options, with a window that is full at once.
+    /// The given options, with a small window that is filled quickly.
     fn small_window(&self) -> LoaderOptions {
         let mut options = self.options.clone();
         options.cache = None;
@@ -139,7 +142,7 @@ impl Bench<'_> {
         options
     }
 
-    /// The options with little memory, so that the loader does not read far ahead.
+    /// Lowers the memory limit of `options`, so that the loader does not read far ahead.
     fn near(&self, options: LoaderOptions, now: &Trial) -> LoaderOptions {
         let catalog = self.dataset.catalog();
         let largest = self.options.projection(self.dataset).map_or(0, |projection| {
@@ -152,7 +155,8 @@ impl Bench<'_> {
         LoaderOptions { memory: Some(options.memory.map_or(enough, |asked| asked.min(enough))), ..options }
     }
 
-    /// The rate from a warm cache, over the first `batches` of an epoch repeatedly.
+    /// Fills the cache and measures the rate of reading from it, over the first `batches` batches of an epoch
+    /// again and again.
     fn cached_rate(
         &self,
         threads: u32,
@@ -174,8 +178,9 @@ impl Bench<'_> {
         Ok(trial::run(&loader, self.time, Some(batches))?.rate)
     }
 
-    /// Fetches more and more row groups and discards them. Returns the store's rate, and the processor time
-    /// of this process for a row, in seconds.
+    /// Fetches row groups and discards them, in twice the number each time until that takes long enough to
+    /// measure. Returns the store's rate, and the processor time that this process spent on a row, in
+    /// seconds.
     fn store(&self) -> Result<(StoreTimes, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
@@ -211,8 +216,8 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Runs `work` and records the bytes received over time. Row groups arrive in order and in bursts, but
-    /// bytes do not.
+    /// Runs `work` and records how many bytes were received at which time. Bytes are counted because they
+    /// arrive steadily, while whole row groups finish in bursts.
     fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
         let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
         let read = || self.dataset.traffic().bytes_read - before;

@@ -1,13 +1,14 @@
-//! Predicts the rate of a loader after a change: arithmetic on the measurements.
+//! Predicts the rate of a loader after a change of its options or its store, by arithmetic on the
+//! measurements.
 //!
-//! A batch is complete when its bytes were fetched and prepared. Fetching and preparing run in parallel, so
-//! the slower one decides the rate; DS-Analyzer predicts data stalls in the same way (Mohan, Phanishayee,
+//! A batch is complete when its bytes have been fetched and prepared. Fetching and preparing run in parallel,
+//! so the slower one decides the rate; DS-Analyzer predicts data stalls in the same way (Mohan, Phanishayee,
 //! Raniwala and Chidambaram, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). If all
-//! processors are busy, the processor time of fetching is lost to preparing.
+//! processors are busy, the processor time of fetching is not available for preparing.
 //!
-//! Preparing with `t` threads follows Amdahl's law, fitted to the rates with one thread and with all threads.
-//! Fetching follows Little's law: the bytes that may be in flight arrive once in the time of a request, until
-//! the link is full.
+//! The rate of preparing with `t` threads follows Amdahl's law, fitted to the rates with one thread and with
+//! all threads. The rate of fetching follows Little's law: it is the number of rows in flight divided by the
+//! time of a request, up to the rate of the full link.
 
 use std::fmt;
 
@@ -29,7 +30,7 @@ impl Rate {
         Rate { rows_per_second: mean, plus_minus: STUDENT_T * (variance / n).sqrt() }
     }
 
-    /// Another rate with the same relative error.
+    /// Returns a rate of `rows_per_second` with the relative error of this one.
     pub(super) fn at(self, rows_per_second: f64) -> Rate {
         let relative = self.plus_minus / self.rows_per_second.max(f64::MIN_POSITIVE);
         Rate { rows_per_second, plus_minus: relative * rows_per_second }
@@ -40,8 +41,8 @@ impl Rate {
     }
 }
 
-/// Student's t for a 95 % interval from a dozen values: the interval has this many standard errors on each
-/// side.
+/// Student's t for a 95 % confidence interval from a dozen values: the half width of the interval in standard
+/// errors.
 const STUDENT_T: f64 = 2.2;
 
 /// The processor time that a row takes, in seconds.
@@ -56,7 +57,7 @@ pub(super) struct RowWork {
 /// The measurements of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct StoreTimes {
-    /// The rate of fetching when the bytes are discarded.
+    /// The rate of fetching without preparing: the bytes are discarded.
     pub(super) rate: Rate,
     /// The median time to the first byte of a request, in seconds; 0 for local files.
     pub(super) first_byte: f64,
@@ -75,20 +76,21 @@ pub(super) struct Measured {
     pub(super) threads: u32,
     /// The rate with the given options.
     pub(super) now: Rate,
-    /// The rates from a warm row cache, with all threads and with one.
+    /// The rates of the loader from a filled row cache, with all threads (`cached`) and with one
+    /// (`cached_alone`).
     pub(super) cached: Rate,
     pub(super) cached_alone: Rate,
-    /// The rate with images kept as pixels, if there are images.
+    /// The rate from a filled cache that keeps images as pixels, if there are images.
     pub(super) pixels: Option<Rate>,
     pub(super) work: RowWork,
     pub(super) store: StoreTimes,
     /// The size of a row in a cache that keeps images as pixels, in bytes.
     pub(super) pixel_bytes: Option<f64>,
-    /// The speed of the cache's disk without the page cache, in bytes per second, and the size of a row on
-    /// the disk in bytes.
+    /// The speed of the cache's disk without the page cache, in bytes per second, and the size of a row in
+    /// the row cache, in bytes.
     pub(super) disk: Option<f64>,
     pub(super) row_bytes: f64,
-    /// The number of rows in the data set, and how many of their bytes the page cache is expected to keep
+    /// The number of rows in the data set, and the number of bytes that the page cache is expected to keep
     /// from one epoch to the next.
     pub(super) rows: u64,
     pub(super) remembered: u64,
@@ -104,7 +106,7 @@ pub(super) enum Change {
     Threads(u32),
     /// Another time to the first byte, in seconds.
     FirstByte(f64),
-    /// A store that causes no waits.
+    /// A store so fast that the loader never waits for it.
     FreeStore,
     /// A warm row cache.
     RowCache,
@@ -147,14 +149,15 @@ impl Measured {
         self.store.rate.rows_per_second < self.prepared(self.threads, true).rows_per_second
     }
 
-    /// The fewest threads that prepare `rows` rows per second, if there were enough processors for them.
+    /// The fewest threads that could prepare `rows` rows per second on a machine with enough processors;
+    /// `None` if no number suffices.
     pub(super) fn threads_for(&self, rows: f64) -> Option<u32> {
         const MAX_THREADS: u32 = 1024;
         let enough = |threads: &u32| self.amdahl(f64::from(*threads)) >= rows;
         (1..=MAX_THREADS).find(enough)
     }
 
-    /// The rate of `threads` threads from a warm row cache, in rows per second.
+    /// The rate of `threads` threads from a filled row cache by Amdahl's law, in rows per second.
     fn amdahl(&self, threads: f64) -> f64 {
         let (one, all) = (self.cached_alone.rows_per_second, self.cached.rows_per_second);
         let serial = match self.effective(self.threads) {
@@ -169,8 +172,8 @@ impl Measured {
         f64::from(threads.min(self.processors))
     }
 
-    /// The rate of preparing, including Parquet. With `fetching`, the processor time of fetching is
-    /// subtracted if no processor is spare.
+    /// The rate of preparing, including decoding Parquet. With `fetching`, the processor time of fetching
+    /// slows preparing down if all processors are in use.
     fn prepared(&self, threads: u32, fetching: bool) -> Rate {
         let at_work = self.effective(threads);
         let cached = self.amdahl(at_work);
@@ -206,7 +209,7 @@ pub(super) mod tests {
         Rate { rows_per_second, plus_minus: rows_per_second * 0.01 }
     }
 
-    /// Measurements on 8 processors with a store that delivers a third of what they can prepare.
+    /// Measurements on 8 processors with a store that is slower than they prepare rows.
     pub(in super::super) fn measured() -> Measured {
         Measured {
             processors: 8,
@@ -249,7 +252,8 @@ pub(super) mod tests {
     fn the_slower_of_fetching_and_preparing_is_the_rate() {
         let measured = measured();
         assert!(close(predicted(&measured, Change::Threads(8)), 1_000.0));
-        // One thread gives 1 / (1/625 + 0.1 ms), and fetching runs beside it.
+        // One thread takes 1/625 s for a cached row and 0.1 ms more to decode its Parquet. Fetching costs it
+        // nothing, because other processors are free.
         assert!(close(predicted(&measured, Change::Threads(1)), 1.0 / (1.0 / 625.0 + 0.0001)));
         let near = Measured { store: StoreTimes { rate: rate(1e6), ..measured.store }, ..measured };
         let all = 1.0 / (1.0 / 4_000.0 + 0.0003 / 8.0);
@@ -261,7 +265,8 @@ pub(super) mod tests {
     fn latency_matters_once_the_link_is_not_full() {
         let measured = measured();
         assert!(close(predicted(&measured, Change::FirstByte(0.1)), 1_000.0));
-        // 640 rows arrive in 0.2 + 1.97 s.
+        // The 640 rows in flight arrive once in the time of a request, which is 0.2 s and the additional
+        // latency of 1.97 s.
         assert!(close(predicted(&measured, Change::FirstByte(2.0)), 640.0 / 2.17));
     }
 

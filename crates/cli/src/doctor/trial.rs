@@ -1,4 +1,4 @@
-//! Runs one loader at full speed for some time.
+//! Measures the rate of one loader that runs at full speed for some time.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use super::model::Rate;
 
 /// How many intervals a measurement is cut into; their spread gives its error.
 const INTERVALS: usize = 12;
-/// The share of the time at the beginning that is left out, while queues fill and threads start.
+/// The share of the run, from its beginning, that the measurement leaves out while queues fill and threads
+/// start.
 const RAMP_SHARE: f64 = 0.2;
 
 /// The result of a run.
@@ -22,16 +23,16 @@ pub(super) struct Trial {
     pub(super) parquet: f64,
 }
 
-/// How many rows or bytes had arrived at a time, in seconds since the trial began.
+/// The number of rows or bytes that had arrived by a time, given in seconds since the trial began.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) at: f64,
     pub(super) amount: u64,
 }
 
-/// Runs epochs for `time`, or until there is a second batch. If `again_after` is given, the same epoch begins
-/// again after that many batches, so that its rows were read before. The row groups that were prefetched are
-/// then wasted, so after the last batch of an epoch the next epoch begins instead.
+/// Runs epochs for `time`, and longer if a second batch has not arrived by then. If `again_after` is given,
+/// each epoch is left after that many batches and the same epoch begins again, so that its rows are read
+/// repeatedly; if the epoch has no more batches than that, the next epoch follows instead.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];
@@ -40,7 +41,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     let started = Instant::now();
     while started.elapsed() < time || marks.len() < 2 {
         let mut epoch = loader.epoch(number);
-        // The wait for the first batch fills the window, so the rate is measured after it.
+        // The shuffle window is filled during the wait for the first batch, so the rate is measured after it.
         let Some(first) = epoch.next().transpose()? else { break };
         batches += 1;
         bytes += first.get_array_memory_size() as u64;
@@ -76,7 +77,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     })
 }
 
-/// The rates per second over intervals of equal length.
+/// Cuts the measured time into intervals of equal length, and returns the rate in each of them (per second).
 pub(super) fn intervals(marks: &[Mark]) -> Vec<f64> {
     let end = marks.last().map_or(0.0, |mark| mark.at);
     let begin = RAMP_SHARE * end;

@@ -1,26 +1,26 @@
-//! Advice on the layout, limited to what changes the speed or the mixing of training.
+//! Advice on the layout of a data set, limited to changes that make training faster or its shuffle better.
 
 use super::columns::LeafColumn;
 use super::report::Report;
 use crate::units::{bytes, count, counted};
 
-/// The least size of a row group: smaller requests spend most of their time on latency.
+/// Row groups smaller than this are reported as too small, because reading them is mostly latency.
 const MIN_ROW_GROUP_BYTES: u64 = 1 << 20;
-/// Row groups of this size suit shuffling from disks and object stores alike.
+/// The recommended size of a row group, which suits shuffling from disks and from object stores.
 const GOOD_ROW_GROUP: &str = "16 to 64 MB";
-/// The largest size of a page: with larger pages, reading one row means reading many.
+/// Pages larger than this are reported, because reading one row then means reading many.
 const MAX_PAGE_BYTES: u64 = 4 << 20;
-/// The least size of a value that is an image or another file rather than a number.
+/// Values of at least this mean size are taken for images or other files rather than numbers.
 const MIN_FILE_VALUE_BYTES: u64 = 1 << 10;
-/// The least share of the bytes that a codec must save: below it, decoding costs more time than reading
-/// saves.
+/// Compression that saves less than this share of the bytes is reported, because decompressing then costs
+/// more time than reading fewer bytes saves.
 const MIN_SAVED_SHARE: f64 = 0.03;
-/// The largest ratio of the largest row group to the mean one. Above it, memory has to be planned for an
-/// exception.
+/// Row groups are reported as uneven if the largest has at least this many times the bytes of the mean one,
+/// because memory has to suffice for the largest.
 const MAX_ROW_GROUP_RATIO: u64 = 4;
-/// The number of live rows for each deleted row below which compacting a table is worthwhile.
+/// Compacting a table is recommended if it has fewer live rows than this for each deleted one.
 const MIN_LIVE_PER_DELETED: u64 = 10;
-/// The fewest row groups: with fewer, ranks and shuffling have little to choose from.
+/// Fewer row groups than this are reported, because ranks and the shuffle have too few to divide among them.
 const MIN_ROW_GROUPS_TO_SHARE: u64 = 8;
 
 /// Returns all advice on the data set of `report`.
@@ -94,7 +94,7 @@ fn uneven_groups(report: &Report) -> Option<String> {
 
 fn no_index(report: &Report) -> Option<String> {
     let without = report.columns.iter().filter(|column| !column.page_index).count() as u64;
-    // A page index saves nothing in small chunks.
+    // Small row groups are read as a whole, so a page index would not help there.
     (without > 0 && report.row_group_bytes.mean >= MIN_ROW_GROUP_BYTES).then(|| {
         format!(
             "{} no page index, so that a few rows cost a whole column chunk. pyarrow: write_page_index=True; Spark and \

@@ -1,4 +1,4 @@
-//! The bytes of each column, summed over all row groups.
+//! Collects the size, type, codecs and encodings of each column from the footers of all files.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,16 +17,18 @@ use serde::Serialize;
 use super::pages;
 use crate::units::{bytes, percent};
 
-/// The text in place of a codec, for columns that are the keys of folders.
+/// The text that is shown as the codec of a column whose values come from folder names, such as `year=2024`.
 const FOLDERS: &str = "folders";
 
-/// The type of a column that `pack` wrote.
+/// The text that is shown as the type of a column that `forebay pack` wrote.
 const COEFFICIENTS: &str = "JPEG coefficients";
 
-/// The end of the path of a leaf that has exactly one value for each vector.
+/// The end of the path of the leaf that stores the type of a Spark ML vector. It is the only leaf with
+/// exactly one value for each vector.
 const VECTOR_TYPE: &str = ".type";
 
-/// One leaf column. The leaves of a vector of Spark ML count as one column.
+/// One leaf column (a primitive column of the Parquet schema). The leaves of a Spark ML vector count as one
+/// column.
 #[derive(Serialize)]
 pub(super) struct LeafColumn {
     /// The path of the leaf: the column's name, followed by the names inside a nested column.
@@ -48,7 +50,7 @@ pub(super) struct LeafColumn {
     pub(super) encodings: BTreeSet<String>,
     /// Whether all chunks have an offset index, which says where each page begins.
     pub(super) page_index: bool,
-    /// The size of the largest page of the first file, which its page index gives.
+    /// The size of the column's largest page in the first file, if that file has a page index.
     pub(super) largest_page_bytes: Option<u64>,
 }
 
@@ -72,11 +74,11 @@ impl LeafColumn {
 pub(super) struct FooterTotals {
     /// All leaf columns, in the order of the first file.
     pub(super) columns: Vec<LeafColumn>,
-    /// The number of row groups of each file that hold rows.
+    /// For each file, the number of row groups that are not empty.
     pub(super) groups: Vec<u64>,
-    /// Rows of each of these row groups.
+    /// The number of rows in each row group that is not empty.
     pub(super) group_rows: Vec<u64>,
-    /// Bytes of all chunks of each of these row groups.
+    /// The stored bytes of each row group that is not empty.
     pub(super) group_bytes: Vec<u64>,
     /// The programs that wrote the files.
     pub(super) written_by: BTreeSet<String>,
@@ -106,7 +108,7 @@ impl FooterTotals {
     }
 }
 
-/// The leaf columns of the first file, with nothing counted yet.
+/// The leaf columns of the first file, with their sizes and counts still 0.
 fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
     let pages = pages::largest(&catalog.files[0], footer);
     let empty = |name: String, kind: String, nullable: bool| LeafColumn {
@@ -143,7 +145,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
             ..empty(descriptor.path().string(), kind, field.is_some_and(Field::is_nullable))
         }
     });
-    // Constant columns are in no file, so they are added here.
+    // Columns with a constant value, such as keys of folders, are not in the files, so they are added here.
     let constants = catalog.files[0].constants.iter().map(|constant| {
         let field = &constant.field;
         let codecs = BTreeSet::from([FOLDERS.to_owned()]);
@@ -166,7 +168,7 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<LeafColumn> {
 }
 
 impl LeafColumn {
-    /// Whether a leaf of this path belongs to this column.
+    /// Whether the leaf with the path `leaf` belongs to this column.
     fn has(&self, leaf: &str) -> bool {
         match leaf.strip_prefix(&self.name) {
             Some("") => true,
@@ -194,7 +196,8 @@ fn spell(encoding: Encoding) -> String {
     encoding.to_string().to_lowercase().replace('_', " ")
 }
 
-/// How many parts of a leaf's path lead to the vector that the leaf belongs to; `None` if it belongs to none.
+/// Finds the Spark ML vector that a leaf belongs to, and returns how many parts of the leaf's path name the
+/// vector; `None` if the leaf belongs to no vector.
 fn vector_in(field: &Field, parts: &[String]) -> Option<usize> {
     let mut data_type = field.data_type();
     for (depth, part) in parts.iter().enumerate().skip(1) {
@@ -218,7 +221,8 @@ fn delivered(field: &Field, parts: &[String]) -> String {
     }
 }
 
-/// The type of a field. For an extension type of this library, it names the content.
+/// The name of a field's type. For columns that `forebay pack` wrote it names the content, not the stored
+/// type.
 fn named(field: &Field) -> String {
     match is_packed(field) {
         Ok(false) => TypeName(field.data_type()).to_string(),

@@ -24,8 +24,7 @@ pub(super) fn largest(file: &forebay_store::catalog::File, footer: &ParquetMetaD
     })
 }
 
-/// Whether the page index is a range of the file that is not too long, because the Parquet crate reads it as
-/// a whole.
+/// Whether the page index takes few enough bytes of the file. The Parquet crate reads all of it at once.
 fn is_small(metadata: &ParquetMetaData) -> bool {
     let chunks = || metadata.row_groups().iter().flat_map(|group| group.columns());
     let ranges = || chunks().flat_map(index_ranges);

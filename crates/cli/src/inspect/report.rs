@@ -1,4 +1,4 @@
-//! The contents of a data set, for people and for programs.
+//! The report of `forebay inspect` on the contents of a data set, as text and as JSON.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub(super) struct Report {
     pub(super) petastorm: Option<SchemaReport>,
     #[serde(skip)]
     pub(super) window: WindowSizes,
-    /// Columns that a loader refuses as they are.
+    /// Columns that a loader refuses unless it is told how to deliver them, with the reasons.
     pub(super) refused: Vec<Refused>,
     pub(super) advice: Vec<String>,
 }
@@ -85,7 +85,7 @@ impl fmt::Display for TableReport {
     }
 }
 
-/// A column that a loader refuses as it is.
+/// A column that a loader refuses unless it is told how to deliver it.
 #[derive(Serialize)]
 pub(super) struct Refused {
     column: String,
@@ -95,7 +95,7 @@ pub(super) struct Refused {
     sentence: String,
 }
 
-/// The smallest, mean and largest of some sizes.
+/// The smallest, mean and largest value of a list of sizes.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Spread {
     count: u64,

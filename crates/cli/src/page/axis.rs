@@ -1,4 +1,4 @@
-//! The axes of a plot: from values to positions, and the round numbers that are written beside an axis.
+//! The axes of a plot: they map values to positions, and choose the round numbers to write beside the axis.
 
 /// The approximate number of labels along an axis.
 const TICKS: f64 = 5.0;

@@ -19,7 +19,7 @@ pub(crate) struct Group {
     pub(crate) figures: Vec<(String, String, Say)>,
 }
 
-/// An earlier run that a run is compared with.
+/// An earlier run to compare this run with.
 #[derive(Clone, Copy)]
 pub(crate) struct Against<'a> {
     /// The name of the earlier report's file.
@@ -60,7 +60,7 @@ pub(crate) mod formats {
     }
 }
 
-/// The most telling figures, in large type, with those of an earlier run below.
+/// Renders the most important figures in large type, each with its value in an earlier run below it.
 pub(crate) fn head(report: &Value, figures: &[Figure], against: Option<Against<'_>>) -> String {
     let mut cards = String::from("<dl class=\"head\">\n");
     for (name, at, say) in figures {
@@ -73,7 +73,7 @@ pub(crate) fn head(report: &Value, figures: &[Figure], against: Option<Against<'
     cards + "</dl>\n"
 }
 
-/// The table of all figures, with those of an earlier run and the ratio beside them.
+/// Renders the table of all figures. If there is an earlier run, each row also has its value and the ratio.
 pub(crate) fn all(report: &Value, groups: &[Group], against: Option<Against<'_>>) -> String {
     let mut table = String::from("<div class=\"wide\"><table>\n<caption>All figures</caption>\n");
     if let Some(before) = against {
@@ -118,7 +118,8 @@ fn number(report: &Value, at: &str) -> Option<f64> {
     report.pointer(at)?.as_f64()
 }
 
-/// The figure at the path `at`, as text for people with the value for programs in an attribute.
+/// Renders the figure at the JSON path `at` as a `<data>` element: rounded text to read, and the exact value
+/// in an attribute for programs.
 fn shown(report: &Value, at: &str, say: Say) -> Option<String> {
     let value = report.pointer(at).filter(|value| value.is_number())?;
     Some(format!("<data value=\"{value}\" data-field=\"{at}\">{}</data>", escaped(&say(value.as_f64()?))))

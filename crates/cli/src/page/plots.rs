@@ -4,22 +4,22 @@ use super::axis::Axis;
 use super::svg::Plot;
 use crate::units::{count, seconds};
 
-/// The fewest calls for which the 99.9th percentile is known.
+/// The 99.9th percentile is mentioned only if at least this many calls were measured.
 const MIN_CALLS_FOR_P999: u64 = 1_000;
-/// The ratio of the upper ends of neighbouring bins: ten bins make a power of ten.
+/// The ratio between the upper ends of neighbouring bins of the histogram: ten bins span a factor of ten.
 const BIN: f64 = 1.258_925_411_794_167_3;
-/// Labels that are closer than this share of the axis would overlap.
+/// The least distance between two labels, as a share of the axis; closer ones would overlap.
 const MIN_LABEL_SHARE: f64 = 0.125;
 
-/// Calls of `next()` of about equal duration.
+/// One bin of a histogram: the calls of `next()` that took about equally long.
 #[derive(Clone, Copy)]
 pub(crate) struct Calls {
-    /// The longest duration, in milliseconds.
+    /// The upper end of the bin, in milliseconds.
     pub(crate) up_to_ms: f64,
     pub(crate) calls: u64,
 }
 
-/// How long calls of `next()` took.
+/// The durations of all calls of `next()`: a histogram, and percentiles in milliseconds.
 pub(crate) struct Latencies {
     pub(crate) bins: Vec<Calls>,
     pub(crate) p50: f64,
@@ -33,7 +33,7 @@ impl Latencies {
         self.bins.iter().map(|bin| bin.calls).sum()
     }
 
-    /// The share of calls that took at most each duration.
+    /// For the upper end of each bin, the share of calls that took no longer.
     fn cumulative(&self) -> Vec<(f64, f64)> {
         let calls = self.calls() as f64;
         let begin = self.bins.first().map(|first| (first.up_to_ms / BIN, 0.0));
@@ -48,8 +48,8 @@ impl Latencies {
     }
 }
 
-/// How long `next()` took: the share of calls by duration, and the cumulative share, also that of an earlier
-/// run.
+/// Plots how long `next()` took: bars for the share of calls by duration, and a line for the cumulative
+/// share. An earlier run has a second line.
 pub(crate) fn latencies(now: &Latencies, before: Option<&Latencies>) -> Option<String> {
     let both = || now.bins.iter().chain(before.iter().flat_map(|before| &before.bins));
     let (first, last) = (now.bins.first()?, now.bins.last()?);
@@ -94,16 +94,17 @@ pub(crate) fn latencies(now: &Latencies, before: Option<&Latencies>) -> Option<S
     Some(plot.finish())
 }
 
-/// How long stages worked and how long they were waited for, in seconds over all threads and ranks.
+/// For each stage, the seconds that it worked and the seconds that training loops waited for it, each summed
+/// over all threads and ranks.
 pub(crate) struct StageTimes {
-    /// The time of the run.
+    /// The duration of the run.
     pub(crate) seconds: f64,
     pub(crate) worked: Vec<(&'static str, f64)>,
     pub(crate) waited: Vec<(&'static str, f64)>,
 }
 
-/// How long the stages worked, and how long they were waited for, with the times of an earlier run below
-/// them.
+/// Plots how long each stage worked and how long training loops waited for it, as bars. A thin bar below each
+/// one shows the time in an earlier run.
 pub(crate) fn stages(now: &StageTimes, before: Option<&StageTimes>) -> String {
     let times = |work: &StageTimes| {
         let all = work.worked.iter().chain(&work.waited).map(|(_, seconds)| *seconds);
@@ -155,7 +156,7 @@ pub(crate) fn rows_axis(most: f64) -> Axis {
     Axis::linear(most, "rows a second", short)
 }
 
-/// A number beside an axis, such as "800", "20k" and "1.5M".
+/// Formats a number to write beside an axis, such as "800", "20k" and "1.5M".
 fn short(value: f64) -> String {
     match value {
         v if v < 1e4 => count(v.round() as u64),
@@ -164,7 +165,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A staircase with one level stretch of `width` for each value, the first from 0 on.
+/// The points of a step curve that starts at x = 0 and holds each value for `width`.
 pub(crate) fn stairs(values: &[f64], width: f64) -> Vec<(f64, f64)> {
     values
         .iter()
@@ -181,7 +182,7 @@ fn millis(ms: f64) -> String {
     seconds(ms / 1e3)
 }
 
-/// A power of ten as text, such as "10 µs".
+/// Formats a time in milliseconds that is a power of ten, such as "10 µs".
 fn millis_round(ms: f64) -> String {
     match ms {
         ms if ms < 0.999e-3 => format!("{:.0} ns", ms * 1e6),

@@ -10,7 +10,7 @@ use super::html::escaped;
 /// is about 370 pixels wide and its texts are still readable.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 310.0;
-/// The height of a horizontal bar, in which its texts have room.
+/// The height of a horizontal bar, which is enough for the texts in it.
 const LYING_BAR: f64 = 28.0;
 /// The margins around the marks, which hold the numbers and titles of the axes and, above, labels.
 const LEFT: f64 = 112.0;
@@ -33,7 +33,7 @@ pub(crate) struct Plot {
     y: Axis,
     height: f64,
     marks: String,
-    /// The classes of marks, each with its meaning.
+    /// The CSS class of each kind of mark, and its meaning.
     legend: Vec<(String, String)>,
 }
 
@@ -70,12 +70,11 @@ impl Plot {
         self.x.place(x)
     }
 
-    /// Adds the meanings of classes of marks to the legend.
+    /// Adds entries to the legend: the CSS class of a kind of mark, and its meaning.
     pub(crate) fn legend<T: Into<String>>(&mut self, meanings: impl IntoIterator<Item = (T, T)>) {
         self.legend.extend(meanings.into_iter().map(|(class, meaning)| (class.into(), meaning.into())));
     }
 
-    /// Adds a mark to the plot.
     fn draw(&mut self, mark: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = writeln!(self.marks, "{mark}");
@@ -88,7 +87,7 @@ impl Plot {
         self.draw(format_args!("<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" ")));
     }
 
-    /// Fills the area between two lines, which have their points at the same places along the x axis.
+    /// Fills the area between two lines, whose points have the same x values. `tip` is its tooltip.
     pub(crate) fn area(&mut self, class: &str, lower: &[(f64, f64)], upper: &[(f64, f64)], tip: &str) {
         let points = upper.iter().chain(lower.iter().rev()).map(|(x, y)| self.at(*x, *y));
         let path: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();

@@ -1,4 +1,4 @@
-//! The figures of a training run.
+//! The figures that the page of a training run lists: their labels, paths in the report's JSON, and formats.
 
 use super::summary::Summary;
 use crate::page::formats::{size, whole};
@@ -78,7 +78,7 @@ pub(super) const HEAD: &[Figure] = &[
     ("peak memory", "/peak_rss_bytes", size),
 ];
 
-/// The figures by heading, and those of each rank if there are several.
+/// The figures of the whole run by heading; with several ranks, also those of each rank.
 pub(super) fn groups(summary: &Summary) -> Vec<Group> {
     let mut groups: Vec<Group> =
         GROUPS.iter().map(|(heading, figures)| Group::new(heading, figures)).collect();

@@ -13,17 +13,18 @@ use crate::page::is_page;
 
 /// The name of the page in a folder.
 const INDEX: &str = "index.html";
-/// How often a page is made anew because another rank has written its report meanwhile.
+/// The most times that a rank writes the page, which it repeats if another rank wrote its report meanwhile.
 const TRIES: usize = 16;
-/// How many bytes at the beginning of a page decide whether it may be replaced.
+/// The number of bytes at the beginning of a file that are read to find out whether it is a page of forebay.
 const HEAD: u64 = 1_024;
 
-/// Writes the page of `report` to the file `to`, if its name ends in `.html`. Otherwise `to` is a folder,
-/// which is made if it is missing: writes the report of the rank to it as JSON, and makes the page
-/// `index.html` of all reports in the folder. Returns the path of the page.
+/// Writes a page about a run and returns its path. If the name `to` ends in `.html` or `.htm` and is not a
+/// folder, the page is written there and shows `report` only. Otherwise `to` is a folder, which is created if
+/// it is missing: `report` is written to it as JSON, and its page `index.html` shows all reports in the
+/// folder.
 ///
-/// Each file is replaced as a whole. Several ranks may write into one folder at the same time: the page that
-/// remains has the reports of all of them.
+/// Each file is replaced as a whole. Several ranks may write into one folder at the same time: the last page
+/// shows the reports of all of them.
 ///
 /// # Errors
 /// `Io` if a file cannot be written, and `Invalid` if the file that would be replaced is not a page of this
@@ -44,8 +45,8 @@ pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     let mut texts = read(to)?;
     for _ in 0..TRIES {
         replace(&index, &render(found(&texts, report), report)?)?;
-        // Another rank may have written its report after the reports were read, and its page before this one.
-        // Whichever page comes last must show all reports that are there after it.
+        // Another rank may have written its report after this rank read the folder, and its page before this
+        // one, which would then lack that report. So the folder is read again until nothing has changed.
         let now = read(to)?;
         if now == texts {
             break;
@@ -55,7 +56,7 @@ pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     Ok(index)
 }
 
-/// Whether a path names a folder: any name that does not end in `.html`.
+/// Whether a path names a folder: it is one already, or its name does not end in `.html` or `.htm`.
 fn is_folder(to: &Path) -> bool {
     let is_html = |end: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| end.eq_ignore_ascii_case(html));
     to.is_dir() || !to.extension().is_some_and(is_html)
@@ -119,7 +120,7 @@ fn replace(file: &Path, text: &str) -> Result<()> {
     let part = file.with_file_name(name);
     let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
     written.map_err(|error| {
-        // A part of the file is useless, so it is removed.
+        // The incomplete temporary file is useless, so it is removed.
         let _ = fs::remove_file(&part);
         failed(file, &error)
     })

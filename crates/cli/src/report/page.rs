@@ -7,7 +7,7 @@ use super::summary::Summary;
 use super::{Collected, RankReport, figures};
 use crate::page::{self, HtmlPage};
 
-/// The page of the reports that were found. `own` is the report of the rank that makes the page.
+/// Renders the page of all reports in `found`. `own` is the report of the rank that makes the page.
 pub(super) fn render(found: Collected, own: &RankReport) -> Result<String> {
     let mut summary = Summary::new(found.ranks);
     let course = RunCourse::from_summary(&summary);

@@ -6,21 +6,21 @@ use super::summary::{Summary, together};
 use crate::page::{Axis, Calls, Latencies, Plot, StageTimes, rate, rows_axis, stairs};
 use crate::units::{percent, seconds};
 
-/// The most ranks that are drawn one by one.
+/// The most ranks that have a line of their own; with more, only the worst rank is drawn.
 const MAX_LINES: usize = 8;
-/// The fewest buckets that make a curve.
+/// The fewest buckets (equal spans of time) that make a curve.
 const MIN_CURVE_BUCKETS: usize = 2;
 /// The most stages that have an area of their own; the others share one.
 const MAX_AREAS: usize = 5;
 /// The least share of the waits that a stage needs for an area of its own.
 const MIN_AREA_SHARE: f64 = 0.01;
-/// The least share of the time that has to be spent waiting for the waits to be drawn.
+/// Waits are drawn only if they take at least this share of the run's time.
 const MIN_WAITED_SHARE: f64 = 0.001;
 
-/// The course of a run over time.
+/// A run over time, in buckets (equal spans of time) of `width` seconds.
 pub(super) struct RunCourse {
     ranks: Vec<Vec<Bucket>>,
-    /// The course of all ranks together.
+    /// The sums of the ranks' buckets, in order of time.
     all: Vec<Bucket>,
     width: f64,
     unit: Unit,
@@ -33,7 +33,7 @@ struct Unit {
 }
 
 impl RunCourse {
-    /// The course of a run; `None` if it is too short for a curve.
+    /// Divides a run into buckets; `None` if the run is too short for a curve.
     pub(super) fn from_summary(summary: &Summary) -> Option<Self> {
         let (ranks, width) = summary.timelines();
         let buckets = ranks.iter().map(Vec::len).max().unwrap_or(0);
@@ -50,12 +50,12 @@ impl RunCourse {
         (buckets >= MIN_CURVE_BUCKETS).then_some(RunCourse { ranks, all, width, unit })
     }
 
-    /// The width of a bucket in words.
+    /// The width of a bucket in words, such as "second" or "4 seconds".
     fn stretch(&self) -> String {
         if self.width == 1.0 { "second".to_owned() } else { format!("{} seconds", self.width) }
     }
 
-    /// The width of a bucket on the time axis.
+    /// The width of a bucket in units of the time axis.
     fn step(&self) -> f64 {
         self.width / self.unit.seconds
     }
@@ -67,8 +67,8 @@ impl RunCourse {
         })
     }
 
-    /// Plots the share of each bucket in which the training loop had its batch, on the rank with the smallest
-    /// share. Between epochs there is no line.
+    /// Plots the share of the time in which the training loop did not wait for a batch, in each bucket that
+    /// of the rank that waited longest. The line has gaps between epochs.
     pub(super) fn utilisation(&self) -> String {
         let busy = |rank: &[Bucket]| rank.iter().map(Bucket::busy).collect::<Vec<_>>();
         let ranks: Vec<Vec<Option<f64>>> = self.ranks.iter().map(|rank| busy(rank)).collect();
@@ -95,7 +95,7 @@ impl RunCourse {
         plot.finish()
     }
 
-    /// Draws a staircase, with a gap where there is no value.
+    /// Draws one value for each bucket as a step curve, with a gap where a value is missing.
     fn lines(&self, plot: &mut Plot, class: &str, values: &[Option<f64>]) {
         let mut from = 0;
         for stretch in values.chunk_by(|one, next| one.is_some() == next.is_some()) {
@@ -109,7 +109,8 @@ impl RunCourse {
         }
     }
 
-    /// The share of the time that the training loops waited, by stage; `None` if they hardly waited.
+    /// Plots the share of each bucket that the training loops waited, as one area for each stage that they
+    /// waited for. Returns `None` if they hardly waited.
     pub(super) fn waits(&self) -> Option<String> {
         let total = together(&self.all);
         let time = total.waits.total() + total.consumer;
@@ -121,7 +122,7 @@ impl RunCourse {
             Stage::ALL.into_iter().filter(|stage| total.waits.of(*stage) >= least).collect();
         longest.sort_by(|one, other| total.waits.of(*other).total_cmp(&total.waits.of(*one)));
         longest.truncate(MAX_AREAS);
-        // The areas are stacked from storage to the training loop.
+        // The areas are stacked in the order of the stages, from fetching at the bottom to the training loop.
         let drawn: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| longest.contains(stage)).collect();
         let share = |of: &dyn Fn(&Bucket) -> f64| -> Vec<f64> {
             let one = |bucket: &Bucket| {
@@ -166,9 +167,9 @@ impl RunCourse {
         Some(plot.finish())
     }
 
-    /// The rows that the training loops got, bucket by bucket.
+    /// Plots the rows per second that all training loops got together; `None` if the run is too short.
     pub(super) fn rates(&self) -> Option<String> {
-        // The last bucket is not complete.
+        // The last bucket is left out, because the report was made within it.
         let whole = &self.all[..self.all.len() - 1];
         let rates: Vec<f64> = whole.iter().map(|bucket| bucket.rows as f64 / self.width).collect();
         if rates.len() < MIN_CURVE_BUCKETS {
@@ -188,7 +189,7 @@ impl RunCourse {
     }
 }
 
-/// How long `next()` took on all ranks.
+/// The durations of `next()` on all ranks, in milliseconds.
 pub(super) fn calls(summary: &Summary) -> Latencies {
     const MILLIS: f64 = 1e3;
     let bins = summary.next_histogram.iter();
@@ -202,7 +203,7 @@ pub(super) fn calls(summary: &Summary) -> Latencies {
     }
 }
 
-/// How long the stages worked and were waited for, without those that did nothing.
+/// How long each stage worked and how long training loops waited for it; times of 0 are left out.
 pub(super) fn work(summary: &Summary) -> StageTimes {
     let stages = summary.stages.named().into_iter().filter(|(name, _)| *name != "list");
     let waits = Stage::ALL.into_iter().map(|stage| (stage.name(), summary.waited.of(stage)));

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::RankReport;
 
-/// The most ranks whose course over time is in the JSON of a page. More would make the page slow, and each
-/// rank's own report has it.
+/// The most ranks whose timelines are in the JSON of a page. More would make the page slow, and each rank's
+/// own report has its timeline anyway.
 const MAX_RANKS_IN_FULL: usize = 8;
 /// The largest share of a run that the wait for the first batch may take before the run counts as short.
 const MAX_START_SHARE: f64 = 0.25;
@@ -28,7 +28,7 @@ pub(super) struct Summary {
     /// The longest time that a rank spent within epochs.
     pub(super) seconds: f64,
     rows_per_second: f64,
-    /// The share of the time in which a rank had its batch, for the rank with the least.
+    /// The share of the time in which a training loop did not wait for a batch: the smallest of all ranks.
     busy_min: Option<f64>,
     first_batch: f64,
     /// The times of `next()`. Each number is the largest among all ranks.
@@ -40,7 +40,7 @@ pub(super) struct Summary {
     pub(super) stages: Stages,
     /// The largest resident memory of a rank's process.
     peak_rss_bytes: Option<u64>,
-    /// The memory budget of all ranks.
+    /// The memory budgets of all ranks, added up.
     budget_bytes: u64,
     requests: u64,
     bytes_read: u64,
@@ -65,7 +65,8 @@ pub(super) struct NextTimes {
 pub(super) struct Rank {
     pub(super) rank: u32,
     rows: u64,
-    /// The share of its time in which the rank had its batch, without the first one.
+    /// The share of the time in which this rank's training loop did not wait for a batch. The wait for the
+    /// first batch is left out.
     busy: f64,
     stats: Stats,
 }
@@ -123,12 +124,12 @@ impl Summary {
         }
     }
 
-    /// Whether the training loops hardly waited, or did not begin.
+    /// Whether the loader was fast enough: the training loops hardly waited, or have not begun.
     pub(super) fn is_fed(&self) -> bool {
         self.verdict.stage == Stage::Consumer
     }
 
-    /// Leaves out the course of each rank over time if there are many ranks.
+    /// Removes the timeline of each rank if there are many ranks.
     pub(super) fn shorten(&mut self) {
         if self.ranks.len() > MAX_RANKS_IN_FULL {
             self.ranks.iter_mut().for_each(|rank| rank.stats.timeline = Timeline::default());
@@ -138,7 +139,7 @@ impl Summary {
     /// The timelines of all ranks with buckets of the same width, and that width in seconds.
     pub(super) fn timelines(&self) -> (Vec<Vec<Bucket>>, f64) {
         let width = self.ranks.iter().map(|rank| rank.stats.timeline.bucket_seconds).fold(1.0, f64::max);
-        // Widths are doubled again and again, so each width is a whole multiple of the smaller ones.
+        // A timeline widens its buckets by doubling, so each width is a whole multiple of the smaller ones.
         let widened = |timeline: &Timeline| {
             let each = (width / timeline.bucket_seconds.max(f64::MIN_POSITIVE)).round().max(1.0) as usize;
             timeline.buckets.chunks(each).map(together).collect()
@@ -153,7 +154,7 @@ impl Rank {
     }
 }
 
-/// The sum of buckets.
+/// Adds the buckets up.
 pub(super) fn together(buckets: &[Bucket]) -> Bucket {
     buckets.iter().fold(Bucket::default(), |mut sum, bucket| {
         sum.waits.add(&bucket.waits);
@@ -168,7 +169,7 @@ fn rows(stats: &Stats) -> u64 {
     stats.timeline.buckets.iter().map(|bucket| bucket.rows).sum()
 }
 
-/// The calls of all ranks by duration, without gaps between the bins.
+/// Merges the ranks' histograms of the durations of `next()`: equal bins are added up.
 fn histogram(ranks: &[Stats]) -> Vec<NextBin> {
     let mut all: Vec<NextBin> = ranks.iter().flat_map(|stats| stats.next_histogram.iter().copied()).collect();
     all.sort_by(|one, other| one.up_to.total_cmp(&other.up_to));
@@ -186,7 +187,7 @@ fn histogram(ranks: &[Stats]) -> Vec<NextBin> {
 mod tests {
     use super::*;
 
-    /// The report of a rank that waited for storage for these shares of each bucket.
+    /// The report of a rank that waited for storage. `waited` has its share of the time in each bucket.
     fn report(rank: u32, width: f64, waited: &[f64]) -> RankReport {
         let mut stats = Stats::default();
         stats.timeline.bucket_seconds = width;

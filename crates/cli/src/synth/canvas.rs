@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::colour::Colour;
 
-/// Height in pixels at which one texel of a material is one pixel.
+/// The height of a picture, in pixels, at which one texel (texture pixel) covers one pixel.
 const REFERENCE_HEIGHT: f32 = 375.0;
-/// The range of texels per pixel. Smaller steps look blurred, and larger ones alias.
+/// The range of texels per pixel. With fewer, a texture looks blurred; with more, it flickers (aliases).
 const STEPS: Range<f32> = 0.6..2.0;
 
-/// A picture that is being drawn, with its rows from the top.
+/// A picture that is being drawn. Its pixels are in rows from the top.
 pub(super) struct Canvas {
     pub(super) width: usize,
     pub(super) height: usize,

@@ -1,8 +1,8 @@
 //! Draws one picture: overlapping surfaces, shapes that show its class, and the effects of a camera.
 //!
-//! The surfaces overlap, and those of each size cover the same area. For a decoder, such a picture resembles
-//! a photograph. The table gives means and standard deviations over pictures of 500×375 with 4:2:0 and a
-//! quality of 90 to 95:
+//! There are more small surfaces than large ones, so that those of each size cover the same area. A JPEG
+//! decoder then has about the same work as with a photograph. The table gives means and standard deviations
+//! over pictures of 500×375 with 4:2:0 and a quality of 90 to 95; a code is a Huffman code:
 //!
 //! | | Kodak's photographs and five under CC0 | drawn |
 //! |---|---:|---:|
@@ -23,14 +23,14 @@ use crate::random::Random;
 
 /// Pictures smaller than this are drawn larger and averaged down, as a camera's optics would.
 const MIN_DRAWN_PIXELS: u32 = 128;
-/// The radii of surfaces as a share of the picture's height: the smallest of a picture with much detail, and
-/// the largest.
+/// The range of the radii of surfaces, as a share of the picture's height. Only pictures with much detail
+/// have the smallest ones.
 const RADII: Range<f32> = 0.012..0.5;
 /// How many times the surfaces together cover a picture's area.
 const COVER: f32 = 3.0;
 /// The contrast of a surface's texture, in pictures with the least and with the most detail.
 const CONTRASTS: Range<f32> = 0.02..0.9;
-/// The noise of the sensor in good and in bad light, in levels of a channel.
+/// The noise of the camera's sensor in good and in bad light, in levels of a channel (0 to 255).
 const NOISE: Range<f32> = 0.3..4.0;
 
 /// Draws the pictures of a data set.
@@ -53,7 +53,7 @@ impl Artist {
         Random::new(self.seed ^ u64::MAX, row).below(self.classes)
     }
 
-    /// Draws picture `row` as RGB bytes. Also returns the random stream after it, which decides how the
+    /// Draws picture `row` as RGB bytes. Also returns the random stream, whose next numbers decide how the
     /// picture is stored.
     pub(super) fn paint(&self, row: u64) -> (Vec<u8>, Random) {
         let mut random = Random::new(self.seed, row);
@@ -151,7 +151,7 @@ fn noise(bits: u64) -> [f32; 4] {
 }
 
 fn level(value: f32) -> u8 {
-    // Casting with `as` saturates.
+    // `as` limits the value to 0 to 255.
     (value + 0.5) as u8
 }
 

@@ -6,13 +6,13 @@ use super::colour::{Colour, hsv, mix};
 use super::material::Tile;
 use crate::random::Random;
 
-/// The step between the hues of neighbouring classes: multiples of the golden ratio stay apart for any number
-/// of classes.
+/// The step between the hues of neighbouring classes. It is the golden ratio less 1, whose
+/// multiples are spread evenly for any number of classes.
 const HUE_STEP: f32 = 0.618_034;
-/// The outlines of shapes, which are easy to distinguish.
+/// The outlines that tell classes apart. Surfaces of the background use only the first three.
 const OUTLINES: [Outline; 6] =
     [Outline::Ball, Outline::Crate, Outline::Diamond, Outline::Cone, Outline::Ring, Outline::Star];
-/// The number of stripes across the shape of a class.
+/// The number of stripes per radius of a striped shape.
 const STRIPES: f32 = 3.0;
 
 #[derive(Clone, Copy)]
@@ -39,12 +39,12 @@ pub(super) struct PaintedLeaf {
     light: f32,
     contrast: f32,
     striped: bool,
-    /// The place in the texture where the surface's texture begins.
+    /// The position in the texture that is drawn at the picture's upper left corner, random for each surface.
     texel: (f32, f32),
 }
 
 impl PaintedLeaf {
-    /// A surface that fills a part of the picture, with a hue near `hue`.
+    /// A random surface of the background, with a hue near `hue`.
     pub(super) fn any(canvas: &Canvas, random: &mut Random, radius: f32, hue: f32, contrast: f32) -> Self {
         let saturation = 0.5 * random.unit().powi(2);
         PaintedLeaf {
@@ -128,7 +128,7 @@ impl Outline {
     }
 }
 
-/// Draws a place in the texture.
+/// Returns a random position in the texture.
 fn texel(random: &mut Random) -> (f32, f32) {
     (random.between(0.0, 512.0), random.between(0.0, 512.0))
 }

@@ -1,14 +1,13 @@
-//! A texture with the statistics of nature: power falls with the square of the frequency, as it does in
-//! photographs.
+//! The random texture of surfaces. As in photographs, its coarse patterns are stronger than its fine ones.
 //!
-//! The texture is a tile that repeats. It is made once for a data set, and each surface samples it at another
-//! place: new noise for each surface would cost more than everything else.
+//! The texture is a tile that repeats. It is made once for a data set, and each surface uses it from another
+//! position: new noise for each surface would take more time than all other drawing.
 
 use crate::random::Random;
 
 /// The side of a tile in texels. It is a power of two, so that coordinates wrap around by a mask.
 const SIDE: usize = 512;
-/// The strength of an octave relative to the one before, which is half as fine.
+/// The strength of an octave (a layer of noise) relative to the octave before it, which is half as fine.
 const PERSISTENCE: f32 = 0.75;
 /// The number of cells of the coarsest octave across a tile.
 const COARSEST: usize = 8;
@@ -33,7 +32,7 @@ impl Tile {
         Tile(texels)
     }
 
-    /// The interpolated texture at a place, whose coordinates may not be negative.
+    /// The texture at a position, interpolated between texels. The coordinates must not be negative.
     pub(super) fn at(&self, u: f32, v: f32) -> f32 {
         const MASK: usize = SIDE - 1;
         let (x, y) = (u as usize & MASK, v as usize & MASK);

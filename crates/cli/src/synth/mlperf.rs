@@ -39,7 +39,7 @@ const FEATURES: &str = "\
 
 /// The size of a sample of Flux, in bytes.
 pub(crate) const EMBEDDING_BYTES: u64 = 2_164_832;
-/// How many bytes of a row of DLRM training reads.
+/// The size in bytes of the columns that training reads in a row of DLRM.
 pub(crate) const FEATURE_BYTES: u64 = 160;
 
 /// Returns the bit pattern of a float with a random mantissa, which is at least 1 and less than 2.

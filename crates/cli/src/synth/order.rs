@@ -20,9 +20,9 @@ pub(crate) enum RowKind {
 }
 
 impl RowKind {
-    /// The rows of a row group. Most row groups take 10 to 20 MB: large enough for a disk or a store to
-    /// stream, small enough to shuffle. Those of MLPerf Storage are as published: a whole file of 623 MB for
-    /// Flux, and 4.7 MB for DLRM.
+    /// The default number of rows in a row group. Most row groups take 10 to 20 MB: large enough to be read
+    /// at full speed, small enough to shuffle. Those of MLPerf Storage have their published size: a whole
+    /// file of 623 MB for Flux, and 4.7 MB for DLRM.
     pub(crate) fn rows_per_group(self) -> u64 {
         match self {
             RowKind::Jpeg | RowKind::Own => 100,
@@ -47,7 +47,7 @@ impl RowKind {
     }
 }
 
-/// The checked arguments.
+/// The rows to write, from the checked arguments of the command.
 pub(crate) struct Order {
     pub(crate) kind: RowKind,
     pub(crate) width: u32,

@@ -48,8 +48,8 @@ pub(super) fn clicks(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>) -
     RecordBatch::try_new(schema.clone(), arrays).or_fail()
 }
 
-/// Makes labels: about a quarter are clicks, which are likelier where the second number, which is never null,
-/// is large.
+/// Makes labels, of which about a quarter are clicks (1). A click is likelier if column `I2`, which has no
+/// nulls, holds a large number.
 fn labels(seed: u64, first: u64, rows: usize) -> Int32Array {
     const SECOND: u64 = 2;
     const LARGE_VALUE: f32 = 10.0;
@@ -58,7 +58,8 @@ fn labels(seed: u64, first: u64, rows: usize) -> Int32Array {
     (0..rows)
         .map(|_| {
             let large = heavy_tailed(&mut number) > LARGE_VALUE;
-            // The first draw of a number's stream decides whether the number is null.
+            // `numbers` draws a second number for each value of `I2`, to decide whether it is null. It is
+            // drawn here too, so that both streams stay in step.
             number.unit();
             i32::from(chance.chance(if large { 0.45 } else { 0.12 }))
         })

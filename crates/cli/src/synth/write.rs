@@ -65,7 +65,7 @@ pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether `file` is a name that [`name`] gives, complete or not.
+/// Whether `file` is the name of a file that this program wrote, finished or not.
 fn is_ours(file: &str) -> bool {
     let finished = file.strip_suffix(UNFINISHED).unwrap_or(file);
     let numbers =
@@ -168,7 +168,8 @@ impl<'a> Studio<'a> {
         Studio { order, artist, schema: Arc::new(schema) }
     }
 
-    /// A table is drawn by column and row group, so a whole row group is made at once.
+    /// The most rows to make at a time. Tables have no limit: their columns are made in parallel, each for a
+    /// whole row group.
     fn rows_at_a_time(&self) -> u64 {
         match self.order.kind {
             RowKind::Table | RowKind::Features => u64::MAX,
@@ -245,7 +246,8 @@ mod tests {
         }
     }
 
-    /// A decoder's work is proportional to the bytes of a picture.
+    /// The work of a JPEG decoder grows with the number of bytes, so drawn pictures must have a realistic
+    /// number.
     #[test]
     fn drawn_photographs_have_as_many_bytes_as_taken_ones() {
         let order = Order {

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-/// The options that a run with a trainer would ignore, and which are refused with it.
+/// The options that cannot be combined with `--trainer`, because a run inside a framework would ignore them.
 const NOT_IN_A_TRAINER: [&str; 16] = [
     "plant",
     "deny",
@@ -76,7 +76,7 @@ Examples:
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
 
-/// A fault that is planted to see that it is found.
+/// An error that `--plant` makes in the delivered rows, to show that `verify` finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Fault {
     /// A row is delivered twice

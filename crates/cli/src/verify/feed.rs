@@ -14,14 +14,14 @@ pub(super) struct MixSource {
     pub(super) deny: Deny,
 }
 
-/// The number of a row's source, which is 0 for a single data set, and the row's id.
+/// Identifies a row: the number of its source (0 if there is no mix) and its row id.
 pub(super) type RowName = (u32, i64);
 
-/// The planned rows of each batch.
+/// The rows that the plan assigns to each batch of one rank.
 pub(super) type Batches = Box<dyn Iterator<Item = Vec<RowName>>>;
 
-/// Builds a loader with these options over one data set, or over a mix of several. In a mix, the options hold
-/// for the sources together.
+/// Builds a loader with these options over one data set, or over a mix of several. In a mix, options such as
+/// the batch size and the memory apply to the whole mix, not to each source.
 pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[MixSource]) -> Result<Loader> {
     if let ([dataset], []) = (datasets, mix) {
         return dataset.loader().spec(spec.clone()).build();
@@ -65,7 +65,7 @@ pub(super) fn step_of(loader: &Loader, saved: &Position, global_batch: u64) -> R
     })
 }
 
-/// The planned rows of each batch of a rank, from the loader's position in the epoch on.
+/// The rows that the plan assigns to each batch of a rank, starting at the loader's position in the epoch.
 pub(super) fn planned(loader: &Loader, epoch: u64, rank: u32) -> Result<Batches> {
     let batches = loader.rewind()?.batches(epoch, rank)?;
     Ok(Box::new(batches.map(|rows| rows.iter().map(|row| (row.source as u32, row.id.get())).collect())))

@@ -18,7 +18,8 @@ use crate::console::Console;
 pub(super) struct Judgement {
     /// Whether rows, order and contents are all right.
     pub(super) is_right: bool,
-    /// The number of ranks in each life.
+    /// The number of ranks in each life. A life is the part of a run from a start or resume to a kill or the
+    /// end.
     pub(super) worlds: Vec<u32>,
     pub(super) rows: RowCounts,
     pub(super) denied: Denied,
@@ -38,7 +39,7 @@ pub(super) struct RowCounts {
     pub(super) planned_more: u64,
     /// The number of rows that the plan leaves out, with `--drop-last`.
     pub(super) planned_never: u64,
-    /// The number of rows that were delivered another number of times than planned.
+    /// The number of rows that were delivered more or less often than planned.
     pub(super) differing: u64,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Denied {
     pub(super) came: u64,
 }
 
-/// Whether each batch had the planned rows in the planned order.
+/// The number of steps, and the number of batches that did not have the planned rows in the planned order.
 #[derive(Default, Serialize)]
 pub(super) struct OrderJudgement {
     pub(super) steps: u64,
@@ -57,14 +58,14 @@ pub(super) struct OrderJudgement {
     pub(super) first_difference: Option<String>,
 }
 
-/// Whether the values of each row were those that are stored.
+/// The number of delivered rows, and the number of them whose values differ from the stored values.
 #[derive(Default, Serialize)]
 pub(super) struct Contents {
     pub(super) compared: u64,
     pub(super) differing: u64,
 }
 
-/// For each row, how often it was delivered and how often that was planned.
+/// For each row, how often it was delivered and how often the plan contains it.
 type Counts = HashMap<RowName, (u32, u32)>;
 
 impl RowCounts {
@@ -72,7 +73,7 @@ impl RowCounts {
         self.differing == 0
     }
 
-    /// Counts the rows of an epoch.
+    /// Adds the counts of one epoch.
     fn add(&mut self, counts: &Counts) {
         for &(came, planned) in counts.values() {
             match came {
@@ -130,7 +131,8 @@ impl Judgement {
 }
 
 impl OrderJudgement {
-    /// Compares the rows of a life with the plan, and adds the planned rows of its steps to `counts`.
+    /// Compares the rows that the ranks of a life received with the planned rows, and counts the planned rows
+    /// of each epoch in `counts`.
     fn follow(&mut self, run: &VerifyRun, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let mut spec = run.of_rank(0, life.world)?;
         spec.threads = Some(1);
@@ -187,7 +189,8 @@ fn first_difference(run: &VerifyRun, came: &[ArrivedRow], planned: &[RowName]) -
     }
 }
 
-/// The denied rows: those of the lists of row ids, and all that a loader with the lists leaves out.
+/// Finds the denied rows: the listed row ids, and all rows that are missing when a loader reads the data with
+/// the deny lists.
 fn denied(run: &VerifyRun, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
     let mut denied = HashSet::new();
     let lists: Vec<&Deny> = match run.mix.is_empty() {
@@ -198,7 +201,7 @@ fn denied(run: &VerifyRun, stored: &HashMap<RowName, u64>) -> Result<HashSet<Row
         if deny.is_empty() {
             continue;
         }
-        // Only the row ids are needed, but a loader must read at least one column besides.
+        // Only the row ids are needed, but a loader must read at least one stored column.
         let mut spec = as_stored(run);
         spec.columns = run.spec.columns.as_ref().map(|columns| columns[..columns.len().min(1)].to_vec());
         spec.deny = deny.clone();
@@ -227,7 +230,7 @@ fn as_stored(run: &VerifyRun) -> LoaderSpec {
     spec
 }
 
-/// All stored rows of the run: their names, and hashes of their values.
+/// Reads all stored rows of the run, and hashes the values of every row.
 fn stored(run: &VerifyRun, console: &Console) -> Result<HashMap<RowName, u64>> {
     let spec = as_stored(run);
     let mut stored = HashMap::new();

@@ -1,4 +1,5 @@
-//! The lives of a run. A life lasts from a start or a resume until its ranks are killed or have finished.
+//! Runs the ranks that are verified, kills them and resumes them. A life is the part of a run from a start or
+//! resume until its ranks are killed or have finished.
 
 use std::env;
 use std::io::{BufReader, Read, Write};
@@ -25,14 +26,15 @@ pub(super) struct VerifyRun {
     pub(super) location: Location,
     /// The data set, or the sources of a mix.
     pub(super) datasets: Vec<Dataset>,
-    /// The weights and lists of a mix's sources; empty for a single data set.
+    /// The weights and deny lists of a mix's sources; empty for a single data set.
     pub(super) mix: Vec<MixSource>,
     /// The options of each rank, without its shard.
     pub(super) spec: LoaderSpec,
     pub(super) epochs: u64,
 }
 
-/// The steps of one life that count: those up to the checkpoint from which the next life resumed.
+/// A life of the run, from a start or resume to a kill or the end. Steps after the checkpoint from which the
+/// next life resumed are left out.
 pub(super) struct Life {
     pub(super) world: u32,
     /// The position where the life began; `None` at the beginning of the run.
@@ -144,7 +146,7 @@ impl VerifyRun {
             .spawn()
             .map_err(Foreign::into_error)?;
         if let Some(mut input) = process.stdin.take() {
-            // A rank that ended already has printed the reason.
+            // A write error is ignored: the rank has then ended, and has printed the reason.
             let _ = input.write_all(&told);
         }
         let (send, reports) = bounded(2);
@@ -162,7 +164,7 @@ impl VerifyRun {
     }
 }
 
-/// The command that starts this program again.
+/// The command that starts another process of this program.
 fn program() -> Result<Command> {
     match HOST.get().map(Vec::as_slice) {
         Some([program, words @ ..]) => {
@@ -229,7 +231,7 @@ impl Rank {
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        // Kills all of them before it waits for each.
+        // Kills all ranks before it waits for any of them.
         for rank in &mut self.0 {
             let _ = rank.process.kill();
         }

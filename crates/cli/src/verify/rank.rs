@@ -29,7 +29,7 @@ pub(super) struct Job {
     pub(super) epochs: u64,
 }
 
-/// A row that was delivered: its name, and a hash of its values.
+/// A delivered row: its source and row id, and a hash of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivedRow {
     pub(super) name: RowName,
@@ -84,17 +84,18 @@ fn internal(error: serde_json::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("a position is not JSON: {error}"))
 }
 
-/// The rows of a batch that has row ids. The hash of a row covers the `columns` of its source.
+/// The identity and the hash of each row of a batch. `columns` names, for each source, the columns whose
+/// values are hashed.
 pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<ArrivedRow>> {
     let column = |name: &str| batch.schema().index_of(name).map(|at| batch.column(at).clone()).or_fail();
     let ids = column(ROW_ID)?;
-    // In windows, every column has the values of all rows of a window.
+    // With `--window` a sample has several rows, so each column has a list of values for each sample.
     let is_window = !matches!(ids.data_type(), DataType::Int64);
     let each = |column: ArrayRef| if is_window { rows_of_windows(&column) } else { column };
     let ids = each(ids);
     let sources = match columns.len() {
         1 => None,
-        // The mix adds the column of sources as the last one.
+        // A mix adds a last column with the number of each row's source.
         _ => batch.columns().last().map(|sources| sources.as_primitive::<Int64Type>().clone()),
     };
     let of = |row: usize| sources.as_ref().map_or(0, |sources| sources.value(row) as usize);
@@ -117,7 +118,7 @@ pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<A
     Ok(rows)
 }
 
-/// The values of the rows of all windows, one after the other.
+/// Flattens a column of windows, so that each stored row has one value.
 fn rows_of_windows(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),

@@ -1,5 +1,5 @@
-//! `forebay verify --trainer`: the loader inside a framework of Python, and beside it the framework's own
-//! loader over the same rows.
+//! `forebay verify --trainer`: runs the loader inside a Python framework, and then the framework's own loader
+//! over the same rows, to compare which rows each delivers.
 //!
 //! The frameworks are Python, so the interpreter that started this program runs them. This file passes it the
 //! task and prints the result.
@@ -39,7 +39,7 @@ struct Told {
     window_rows: Option<u64>,
 }
 
-/// The result that the interpreter prints, without the parts that are only passed on.
+/// The fields of the interpreter's JSON result that this file needs; `--json` prints the whole result.
 #[derive(Deserialize)]
 struct Said {
     title: String,
@@ -123,7 +123,7 @@ pub(super) fn run(args: &Args, trainer: Trainer) -> Result<()> {
     }
 }
 
-/// The interpreter that started this program.
+/// The command for the Python interpreter that started this program.
 fn interpreter() -> Result<Command> {
     match HOST.get().map(Vec::as_slice) {
         Some([program, words @ ..]) => {
@@ -185,7 +185,7 @@ fn ask(python: &mut Command, told: &Told) -> Result<Value> {
     let python = python.arg("verify-trainer").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = python.spawn().map_err(Foreign::into_error)?;
     if let Some(mut input) = process.stdin.take() {
-        // An interpreter that ended already has printed the reason.
+        // A write error is ignored: the interpreter has then ended, and has printed the reason.
         let _ = input.write_all(&told);
     }
     let output = process.wait_with_output().or_fail()?;

@@ -48,8 +48,8 @@ impl RewoundRun {
         self.rewind.world()
     }
 
-    /// The rows of a rank's batch in a step, counted from the beginning of `epoch` or of the run; without a
-    /// step, in the next one.
+    /// The rows of a rank's batch in step `step`, counted from the beginning of `epoch`, or of the run if
+    /// there is no `epoch`. Without `step`, the rows of the next batch.
     pub(super) fn rows(&self, epoch: Option<u64>, step: Option<u64>, rank: u32) -> Result<Vec<RowPlace>> {
         match (step, epoch) {
             (None, _) => self.rewind.next(rank),

@@ -53,7 +53,8 @@ pub(super) fn of_rows(
     Ok(found)
 }
 
-/// The wider type as which numbers of a type are read; `None` if they need no wider type.
+/// The wider type to which numbers are converted when they are read; `None` if the type can be shown as it
+/// is.
 fn widened(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Int8 | DataType::Int16 | DataType::Int32 => Some(DataType::Int64),

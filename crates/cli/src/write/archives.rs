@@ -1,4 +1,5 @@
-//! WebDataset's tars: neighbouring files with one name and different endings are one row.
+//! Reads WebDataset's tars: neighbouring files whose names differ only in their endings are the columns of
+//! one row.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -21,11 +22,11 @@ use super::source::RowSource;
 use crate::image_endings::IMAGE_ENDINGS;
 use crate::units::counted;
 
-/// The column of the names that the files of a row share.
+/// The column with the name that the files of a row share.
 const KEY: &str = "__key__";
 /// The number of characters of a text that a message shows.
 const SHOWN_CHARS: usize = 20;
-/// The column of the only image of each row.
+/// The name of the image column if no row has more than one image.
 const IMAGE: &str = "image";
 
 /// The rows of all tars.
@@ -36,7 +37,8 @@ pub(super) struct Archives {
     schema: SchemaRef,
     /// The number of files that belong to no row.
     others: u64,
-    /// The index of the first row with two images, if there is one: each ending of images is then a column.
+    /// The index of the first row with two images; `None` if each row has at most one. With two, there is a
+    /// column for each image ending, such as `jpg` and `png`.
     with_two_images: Option<usize>,
 }
 
@@ -55,15 +57,15 @@ struct Member {
     bytes: u64,
 }
 
-/// A column that is written.
+/// A column of the written Parquet files.
 struct MemberColumn {
     name: String,
-    /// The endings whose files it holds, of which a row has at most one.
+    /// The file endings of this column. A row has at most one file with one of these endings.
     endings: BTreeSet<String>,
     form: MemberForm,
 }
 
-/// The content of the files of a column.
+/// How the contents of a column's files are stored.
 #[derive(Clone, Copy, PartialEq)]
 enum MemberForm {
     Bytes,
@@ -75,7 +77,8 @@ enum MemberForm {
 impl Archives {
     pub(super) const KIND: &str = "WebDataset tars";
 
-    /// Reads the headers of all files of all tars, and not their contents. The columns `texts` are text.
+    /// Reads the headers in all tars, but not the contents of their files. The columns named in `texts` are
+    /// stored as text.
     pub(super) fn open(tars: Vec<DiskFile>, texts: &[String]) -> Result<Self> {
         let read: Vec<(Vec<TarRow>, u64)> = tars
             .par_iter()
@@ -242,11 +245,11 @@ fn samples(tar: usize, path: &Path) -> Result<(Vec<TarRow>, u64)> {
     let damaged =
         |error: std::io::Error| Error::new(ErrorKind::Corrupt, format!("the tar is damaged: {error}"));
     let mut archive = Archive::new(BufReader::new(file));
-    // Tars that were put one behind the other have zeros between them.
+    // Concatenated tars have zeros between them.
     archive.set_ignore_zeros(true);
     let mut samples: Vec<TarRow> = Vec::new();
     let mut keys: HashSet<String> = HashSet::new();
-    // Hard links refer to a file by its name.
+    // The files by name, because a hard link refers to an earlier file by its name.
     let mut members: HashMap<String, Member> = HashMap::new();
     let mut others = 0;
     for entry in archive.entries_with_seek().map_err(damaged)? {
@@ -311,7 +314,7 @@ fn utf8(name: &[u8]) -> Result<String> {
     Ok(name.strip_prefix("./").unwrap_or(name).to_owned())
 }
 
-/// Whether the notes in front of a file (PAX) say that it is sparse.
+/// Whether the extended header (PAX) of an entry marks it as a sparse file.
 fn has_sparse_notes<R: std::io::Read>(entry: &mut tar::Entry<'_, R>) -> std::io::Result<bool> {
     let Some(notes) = entry.pax_extensions()? else { return Ok(false) };
     for note in notes {
@@ -322,8 +325,8 @@ fn has_sparse_notes<R: std::io::Read>(entry: &mut tar::Entry<'_, R>) -> std::io:
     Ok(false)
 }
 
-/// The name of a row and the ending of one of its files: the name of the file is divided at its first dot.
-/// Notes of the tar itself and files without an ending belong to no row.
+/// Splits a file name at its first dot into the name of the row and the ending. Returns `None` for a file
+/// that belongs to no row: it has no ending, or its name begins with `__`.
 fn split(name: &str) -> Option<(&str, String)> {
     let base = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = base + name[base..].find('.')?;
@@ -332,8 +335,8 @@ fn split(name: &str) -> Option<(&str, String)> {
     is_row.then(|| (key, ending.to_ascii_lowercase()))
 }
 
-/// Makes a column for each ending. Images are one column if no row has two of them (`has_one_image`). A dot
-/// in a name becomes an underscore, because it would separate a column from one of its fields.
+/// Makes a column for each ending. If no row has two images (`has_one_image`), all image endings share one
+/// column. A dot in a name becomes an underscore, because a dot separates a column from its nested fields.
 fn columns(samples: &[TarRow], has_one_image: bool) -> Result<Vec<MemberColumn>> {
     let endings: BTreeSet<&String> = samples.iter().flat_map(|sample| sample.members.keys()).collect();
     let is_image = |ending: &str| IMAGE_ENDINGS.contains(&ending);

@@ -17,12 +17,12 @@ use super::kept;
 use super::read::{place, unreadable};
 use super::source::TableSource;
 
-/// The first bytes of a file with a footer; a stream has none.
+/// The first bytes of Arrow's file format; its stream format does not begin with them.
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// The first bytes of Feather's first version.
 const FEATHER_V1: &[u8; 4] = b"FEA1";
 
-/// The end of a stream.
+/// The last bytes of a complete Arrow stream.
 const END: &[u8; 8] = b"\xff\xff\xff\xff\0\0\0\0";
 
 /// The files of one table, all with the same columns.
@@ -69,7 +69,7 @@ impl TableSource for ArrowFiles {
     fn read(&self, file: usize, take: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let path = &self.files[file].path;
         let mut batches = ArrowBatches::open(path)?;
-        // Arrow's reader panics at some damage.
+        // Arrow's reader panics on some damaged files, so panics are turned into errors.
         let mut next = || {
             let next = caught(|| Ok(batches.next()));
             next.map_err(|error| error.of_kind(ErrorKind::Corrupt).at(place(path)))
@@ -132,7 +132,7 @@ impl ArrowBatches {
     }
 }
 
-/// Refuses columns that Parquet has no place for.
+/// Refuses columns that Parquet cannot store.
 fn check(schema: &Schema) -> Result<()> {
     for (at, field) in schema.fields().iter().enumerate() {
         let problem = match field.data_type() {
@@ -151,7 +151,7 @@ fn check(schema: &Schema) -> Result<()> {
     }
 }
 
-/// Whether Parquet has no place for values of a type, or of a type inside it.
+/// Whether Parquet cannot store values of this type or of a type nested in it.
 fn is_foreign(of: &DataType) -> bool {
     match of {
         DataType::Union(..) | DataType::FixedSizeBinary(0) | DataType::RunEndEncoded(..) => true,

@@ -62,7 +62,7 @@ pub(super) struct AnnotatedObject {
     pub(super) points: Vec<f32>,
 }
 
-/// Images that can be read in any order.
+/// A data set of annotated images, whose rows can be read in any order.
 pub(super) struct AnnotatedImages {
     images: Vec<AnnotatedImage>,
     form: ObjectForm,

@@ -21,7 +21,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The columns that the user names.
+/// The columns that the user names with `--files`, `--base64` and `--text`.
 #[derive(Default)]
 pub(super) struct NamedColumns {
     /// Columns of paths of files.
@@ -32,7 +32,7 @@ pub(super) struct NamedColumns {
     pub(super) text: Vec<String>,
 }
 
-/// A column that is written.
+/// A column of the written Parquet files.
 pub(super) struct WrittenColumn {
     pub(super) name: String,
     pub(super) of: ValueType,
@@ -46,7 +46,7 @@ pub(super) struct WrittenColumn {
 enum CellForm {
     /// The text itself.
     Value,
-    /// The path of a file, from the folder of the table.
+    /// The path of a file, relative to the folder of the table.
     Path,
     Base64,
 }
@@ -62,7 +62,7 @@ impl NamedColumns {
         [&self.files, &self.base64].iter().any(|names| names.iter().any(|text| text == name))
     }
 
-    /// The columns that were found, each with the meaning that the user gives its cells.
+    /// Combines the columns found in the files with the forms that the user gave for them.
     pub(super) fn columns(&self, found: Vec<(String, ValueType, bool)>) -> Result<Vec<WrittenColumn>> {
         if found.is_empty() {
             return Err(Error::invalid("the rows have no columns").hint("there is nothing to write"));
@@ -129,12 +129,13 @@ pub(super) fn batch(
     })
 }
 
-/// The bytes that cells of text stand for.
+/// Replaces each cell of text by the bytes that it stands for: the content of the named file, or the decoded
+/// base64.
 fn bytes(form: CellForm, texts: &ArrayRef, table: &Path) -> Result<ArrayRef, (usize, Error)> {
     let texts = texts.as_string::<i32>();
     let cell = |row: usize| match texts.is_null(row) {
         true => Ok(None),
-        // CSV has no other null.
+        // An empty cell is null, because CSV has no other way to write a null.
         false if texts.value(row).is_empty() => Ok(None),
         false => meant(form, texts.value(row), table).map(Some).map_err(|error| (row, error)),
     };

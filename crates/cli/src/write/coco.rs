@@ -1,4 +1,4 @@
-//! Images with the annotations of COCO: one JSON file for all of them.
+//! Reads images with COCO annotations, which are in one JSON file for all images.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! CSV and TSV with a line of names.
+//! Reads CSV and TSV files whose first line has the names of the columns.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) struct CsvFiles {
     schema: SchemaRef,
 }
 
-/// A column of one file, as its fields show it.
+/// A column of one file, with the type that its fields have.
 struct CsvColumn {
     name: String,
     of: ValueType,
@@ -33,7 +33,7 @@ struct CsvColumn {
 }
 
 impl CsvFiles {
-    /// Reads all files once, for the types of the columns.
+    /// Reads all files once to find the types of their columns.
     pub(super) fn open(files: Vec<DiskFile>, wanted: NamedColumns) -> Result<Self> {
         let seen: Vec<(Vec<CsvColumn>, u64)> =
             files.par_iter().map(|file| look(&file.path, &wanted)).collect::<Result<_>>()?;
@@ -54,7 +54,7 @@ impl CsvFiles {
         }
         for (name, of, has_nulls) in &mut found {
             let is_everywhere = filled.iter().all(|seen| seen.iter().any(|column| column.name == *name));
-            // An empty field is an empty text.
+            // In a column of text an empty field is an empty text, not a null.
             let is_text = matches!(of, ValueType::Text | ValueType::Null) && !wanted.is_bytes(name);
             *has_nulls = !is_everywhere || *has_nulls && !is_text;
         }
@@ -110,7 +110,7 @@ impl TableSource for CsvFiles {
     }
 }
 
-/// Reads a file for the types of its columns and the number of its rows.
+/// Reads a file to find the types of its columns and the number of its rows.
 fn look(path: &Path, wanted: &NamedColumns) -> Result<(Vec<CsvColumn>, u64)> {
     let mut records = Records::open(path)?;
     let column = |name: String| {
@@ -129,17 +129,19 @@ fn look(path: &Path, wanted: &NamedColumns) -> Result<(Vec<CsvColumn>, u64)> {
     Ok((seen, rows))
 }
 
-/// Widens the type of a column by that of another field; the result is text if no other type holds both.
+/// Widens a column's type so that it also holds values of `other`; if no such type exists, the column becomes
+/// text.
 fn join(of: &mut ValueType, other: &ValueType) {
     if *of != ValueType::Text && of.join(other.clone()).is_err() {
         *of = ValueType::Text;
     }
 }
 
-/// A row that is added at the end of a file. It becomes part of a field if a quotation is not closed.
+/// A row that is added at the end of each file. If it is not read as a row, a quotation was not closed and
+/// has swallowed it.
 const END: &str = "\u{1}the end of the file\u{1}";
 
-/// The rows of a file, of which each has as many fields as the first line has names.
+/// Reads the rows of a file, and refuses a row that has not as many fields as the first line has names.
 struct Records<'a> {
     path: &'a Path,
     reader: Reader<Box<dyn Read>>,
@@ -186,12 +188,12 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The names in the first line. A column without a name, as pandas writes its index, gets the name that
-/// pandas reads.
+/// The column names in the first line. A column without a name, such as the index that pandas writes, gets
+/// the name that pandas gives it when reading, such as `Unnamed: 0`.
 fn header(reader: &mut Reader<Box<dyn Read>>, path: &Path) -> Result<Vec<String>> {
     let header = reader.headers().map_err(|error| damaged(path, &error))?;
     let name = |(at, name): (usize, &str)| {
-        // Excel begins files with a mark of their byte order.
+        // Excel writes a byte order mark at the beginning of a file.
         match name.trim_start_matches('\u{feff}').trim() {
             "" => format!("Unnamed: {at}"),
             name => name.to_owned(),

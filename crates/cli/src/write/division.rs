@@ -1,7 +1,7 @@
-//! Which rows each file has.
+//! Divides the rows of a source among the files that are written.
 //!
-//! The division depends only on the source and the options. So a run that was interrupted can be continued:
-//! files that are complete stay, and the others are written again.
+//! The division depends only on the source and the options, so that an interrupted run can be resumed:
+//! complete files are kept, and the others are written again.
 
 use std::ops::Range;
 
@@ -10,12 +10,13 @@ use xxhash_rust::xxh3::Xxh3;
 use super::source::WriteSource;
 use crate::random::Random;
 
-/// The largest size of a row group in bytes, unless the user says otherwise.
+/// The default size of a row group in bytes; the row groups of a small source are smaller.
 const ROW_GROUP_BYTES: u64 = 32 << 20;
-/// The smallest size in bytes of the row groups that a small source is divided into, so that ranks and the
-/// shuffle have a choice.
+/// The smallest default size of a row group in bytes. A small source is divided into row groups that are
+/// smaller than usual, because a shuffle and several ranks need more than a few row groups.
 const SMALL_ROW_GROUP_BYTES: u64 = 1 << 20;
-/// The number of row groups that a small source is divided into.
+/// The number of row groups that a small source is divided into, if they do not become smaller than
+/// `SMALL_ROW_GROUP_BYTES`.
 const MIN_ROW_GROUPS: u64 = 16;
 /// The number of row groups in a file.
 const ROW_GROUPS_PER_FILE: usize = 16;
@@ -29,7 +30,7 @@ pub(super) struct Division<'a> {
     pub(super) parts: Vec<WrittenPart>,
 }
 
-/// A file that is written.
+/// The rows of one written file: some of the source's rows, or all rows of some of its files.
 #[derive(Debug, PartialEq)]
 pub(super) enum WrittenPart {
     /// For every row group, the range of its rows in [`Division::order`].
@@ -39,8 +40,8 @@ pub(super) enum WrittenPart {
 }
 
 impl<'a> Division<'a> {
-    /// Divides a source into row groups of `row_group_bytes`, or of a size that suits it. Rows are mixed by
-    /// the seed `shuffle`.
+    /// Divides a source into row groups of `row_group_bytes`, or of a default size. `shuffle` is the seed by
+    /// which the rows are mixed.
     pub(super) fn new(source: &'a WriteSource, shuffle: Option<u64>, row_group_bytes: Option<u64>) -> Self {
         let fitting = (source.bytes() / MIN_ROW_GROUPS).clamp(SMALL_ROW_GROUP_BYTES, ROW_GROUP_BYTES);
         let row_group_bytes = row_group_bytes.unwrap_or(fitting).max(1);
@@ -62,7 +63,7 @@ impl<'a> Division<'a> {
         Division { source, order, row_group_bytes, parts }
     }
 
-    /// About how many bytes of the source are in a file.
+    /// About how many bytes of the source go into a written file.
     pub(super) fn bytes(&self, part: &WrittenPart) -> u64 {
         match (part, self.source) {
             (WrittenPart::Rows(groups), WriteSource::Rows(rows)) => {
@@ -83,7 +84,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// A hash of what is read and of its order.
+    /// A hash that changes if other rows or files are read, or in another order.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         let mut add = |text: &str| {
@@ -107,7 +108,7 @@ fn order(rows: usize, shuffle: Option<u64>) -> Vec<usize> {
     if let Some(seed) = shuffle {
         let mut random = Random::new(seed, 0);
         for last in (1..order.len()).rev() {
-            // The high half of the product of 64 random bits and the number of choices.
+            // Maps 64 random bits to an index from 0 to `last`.
             let drawn = (u128::from(random.bits()) * (last as u128 + 1)) >> u64::BITS;
             order.swap(last, drawn as usize);
         }

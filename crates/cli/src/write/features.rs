@@ -1,4 +1,4 @@
-//! Notes on the columns, in the metadata of the files, for Hugging Face's `datasets`.
+//! Describes the columns in the metadata of the files, in the form that Hugging Face's `datasets` reads.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ const FEATURES_KEY: &str = "huggingface";
 /// The meaning of a column for Hugging Face's `datasets`.
 pub(super) enum Feature<'a> {
     Image,
-    /// A class, with the names of all of them.
+    /// The number of a class, with the names of all classes.
     Class(&'a [String]),
-    /// Lists of classes.
+    /// Lists of class numbers, with the names of all classes.
     Classes(&'a [String]),
-    /// A plain value, by the name of its type.
+    /// A plain value of the type with this name.
     Value(&'static str),
     /// Lists of boxes, each of four numbers.
     Boxes,
@@ -26,7 +26,7 @@ pub(super) enum Feature<'a> {
     Points(usize),
 }
 
-/// The notes on all columns, which keep the names of classes.
+/// The metadata that describes all columns, including the names of classes.
 pub(super) fn notes(columns: &[(&str, Feature<'_>)]) -> HashMap<String, String> {
     let class = |names: &[String]| json!({"names": names, "_type": "ClassLabel"});
     let value = |dtype: &str| json!({"dtype": dtype, "_type": "Value"});

@@ -1,4 +1,4 @@
-//! The files below a folder, and what they are by their names.
+//! Finds the files below a folder, and recognises their kinds by their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) struct FoundFiles {
 }
 
 impl FoundFiles {
-    /// The remark on what is passed over.
+    /// The remark on hidden files and folders, which are left out.
     pub(super) fn hidden_remark(&self) -> Option<String> {
         let hidden = count(self.hidden);
         let remark =
@@ -37,7 +37,7 @@ impl FoundFiles {
     }
 }
 
-/// A kind of files.
+/// The kind of a file, recognised by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundKind {
     /// The index of MosaicML's shards.
@@ -51,8 +51,8 @@ pub(super) enum FoundKind {
 
 /// The file that lists the shards of an MDS folder.
 pub(super) const MDS_INDEX: &str = "index.json";
-/// The endings of the names of each kind. Where a folder has several kinds, the first one counts: images lie
-/// beside the tables that name them.
+/// The file endings of each kind. If a folder has files of several kinds, the kind that is listed first is
+/// read: a table that names images comes before the images.
 const ENDINGS: [(FoundKind, &[&str]); 5] = [
     (FoundKind::Tar, &["tar"]),
     (FoundKind::Arrow, &["arrow", "feather", "ipc"]),
@@ -88,7 +88,8 @@ impl FoundKind {
     }
 }
 
-/// The kind of a folder's files. It is images only if most files are images, or if no other kind is found.
+/// The kind of the files to read from a folder. It is images if there are no tables, or more images than
+/// tables.
 pub(super) fn kind(found: &[DiskFile]) -> Option<FoundKind> {
     let count = |kind| found.iter().filter(|file| FoundKind::of_name(&file.relative) == Some(kind)).count();
     if count(FoundKind::Mds) > 0 && found.iter().any(|file| file.relative.contains(".mds")) {
@@ -104,8 +105,8 @@ pub(super) fn kind(found: &[DiskFile]) -> Option<FoundKind> {
     }
 }
 
-/// All files in and below `from`, without hidden ones, in the order of their relative paths; or `from`
-/// itself.
+/// All files in and below `from` except hidden ones, in the order of their relative paths. If `from` is a
+/// file, only that file.
 pub(super) fn find(from: &Path) -> Result<FoundFiles> {
     let about = fs::metadata(from).map_err(|error| unreadable(from, &error))?;
     if about.is_file() {
@@ -119,8 +120,8 @@ pub(super) fn find(from: &Path) -> Result<FoundFiles> {
     Ok(found)
 }
 
-/// Adds the files of a folder and of those in it. `above` has the real paths of the folders above, so that a
-/// link to one of them is not followed.
+/// Adds the files of a folder and of the folders in it. `above` has the real paths of the folders that
+/// contain it, so that a link back to one of them is not followed.
 fn search(folder: &Path, prefix: &str, above: &mut Vec<PathBuf>, found: &mut FoundFiles) -> Result<()> {
     let real = folder.canonicalize().map_err(|error| unreadable(folder, &error))?;
     if above.contains(&real) {

@@ -1,4 +1,4 @@
-//! Images in folders, of which each is a class.
+//! Reads images that are sorted into folders, one for each class.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Writing the files of a job, each of which is either complete or missing.
+//! Writes the files of a job. After an interruption each file is either complete or missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,7 +21,7 @@ use super::division::{Division, WrittenPart};
 use super::source::{RowSource, TableSource, WriteSource};
 use crate::parquet_files::{self, to_disk};
 
-/// The largest number of levels of a type that is written: Parquet that nests deeper cannot be read.
+/// The largest nesting depth of a column's type. Parquet that is nested more deeply cannot be read back.
 const MAX_DEPTH: usize = 60;
 /// The number of threads that send files to a store.
 const SENDING_THREADS: usize = 2;
@@ -95,7 +95,7 @@ impl Job<'_> {
         Ok(output.written)
     }
 
-    /// The text that identifies the job: it contains what is read, and the options.
+    /// The text that identifies the job. It contains a hash of the rows to read, and the options.
     fn record(&self, division: &Division<'_>) -> String {
         let record = json!({
             "written_by": concat!("forebay ", env!("CARGO_PKG_VERSION")),
@@ -109,7 +109,7 @@ impl Job<'_> {
     }
 }
 
-/// The work on the files of one job.
+/// Writes the files of one job.
 struct PartWriter<'a> {
     job: &'a Job<'a>,
     division: &'a Division<'a>,
@@ -180,7 +180,8 @@ impl PartWriter<'_> {
             (WrittenPart::Tables(files), WriteSource::Tables(tables)) => {
                 self.write_tables(&**tables, files.clone(), &mut writer, done)?;
             }
-            // The parts are always of the kind of the source, so these combinations do not occur.
+            // A source of rows is divided into rows and a source of tables into tables, so these combinations
+            // do not occur.
             (WrittenPart::Rows(_), WriteSource::Tables(_))
             | (WrittenPart::Tables(_), WriteSource::Rows(_)) => {}
         }
@@ -245,13 +246,13 @@ impl PartWriter<'_> {
     }
 }
 
-/// Waits for work on a store, which nothing else does in this command.
+/// Blocks until work on a store is done.
 #[allow(clippy::disallowed_methods, reason = "the runtime is the command's own")]
 fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// The number of levels of a type in Parquet, where a list has two.
+/// The nesting depth of a type in Parquet, where a list counts as two levels.
 fn depth(of: &DataType) -> usize {
     match of {
         DataType::Struct(fields) => {

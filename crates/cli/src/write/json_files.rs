@@ -1,4 +1,4 @@
-//! JSON lines, and files that hold one list of objects.
+//! Reads JSON lines, and JSON files that hold one list of objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::sizes::{BATCH_ROWS, decompressed};
 use super::source::TableSource;
 use super::values::{Clash, ValueType, from_json};
 
-/// The mark of the byte order, with which some programs begin a file.
+/// The UTF-8 byte order mark, with which some programs begin a file.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A row: the values of its columns.
@@ -32,7 +32,7 @@ pub(super) struct JsonFiles {
     schema: SchemaRef,
 }
 
-/// A column, as the rows show it.
+/// A column, with the type that its values have.
 #[derive(Clone, Default)]
 struct JsonColumn {
     of: ValueType,
@@ -41,7 +41,7 @@ struct JsonColumn {
 }
 
 impl JsonFiles {
-    /// Reads all files once, for the types of the columns.
+    /// Reads all files once to find the types of their columns.
     pub(super) fn open(files: Vec<DiskFile>, wanted: NamedColumns) -> Result<Self> {
         let seen: Vec<(BTreeMap<String, JsonColumn>, u64)> =
             files.par_iter().map(|file| look(&file.path, &wanted)).collect::<Result<_>>()?;
@@ -106,7 +106,7 @@ impl TableSource for JsonFiles {
     }
 }
 
-/// Reads a file for the types of its columns and the number of its rows.
+/// Reads a file to find the types of its columns and the number of its rows.
 fn look(path: &Path, wanted: &NamedColumns) -> Result<(BTreeMap<String, JsonColumn>, u64)> {
     let mut seen: BTreeMap<String, JsonColumn> = BTreeMap::new();
     let mut rows = 0;

@@ -1,4 +1,5 @@
-//! Times in units that Parquet has: it has no seconds, and no days in milliseconds.
+//! Converts times to units that Parquet can store: it has no timestamps or times of day in seconds, and no
+//! dates in milliseconds.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use forebay_base::{Error, Result};
 const MILLISECONDS_PER_SECOND: i32 = 1_000;
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
-/// The schema of columns in the units that Parquet has.
+/// Returns the schema with its times in units that Parquet can store.
 pub(super) fn schema(schema: &Schema) -> Schema {
     let field = |field: &Arc<Field>| match kept(field.data_type()) {
         Some(of) => Arc::new(field.as_ref().clone().with_data_type(of)),
@@ -23,7 +24,7 @@ pub(super) fn schema(schema: &Schema) -> Schema {
     Schema::new(fields).with_metadata(schema.metadata().clone())
 }
 
-/// The type that holds the values of a type in a unit that Parquet has, if that is another one.
+/// The type in which Parquet stores values of type `of`; `None` if that is `of` itself.
 fn kept(of: &DataType) -> Option<DataType> {
     Some(match of {
         DataType::Timestamp(TimeUnit::Second, zone) => {
@@ -35,7 +36,7 @@ fn kept(of: &DataType) -> Option<DataType> {
     })
 }
 
-/// The values of a column in a unit that Parquet has.
+/// Converts the values of a column to a unit that Parquet can store.
 ///
 /// # Errors
 /// Parquet cannot express a value in milliseconds or in whole days.

@@ -1,4 +1,4 @@
-//! MosaicML's shards (MDS), as its `streaming` writes them.
+//! Reads MosaicML's shards (MDS), as its `streaming` library writes them.
 //!
 //! ```text
 //! shard   count u32 │ offsets u32 × (count + 1) │ the shard's form as JSON │ sample │ sample │ …
@@ -26,7 +26,7 @@ use super::read::{beside, place, read_file};
 use super::sizes::BATCH_ROWS;
 use super::source::TableSource;
 
-/// The shards of a folder and of those in it.
+/// The shards in a folder and in the folders below it.
 pub(super) struct MdsShards {
     /// The files of the shards, each at the index of its shard in `shards`.
     files: Vec<DiskFile>,
@@ -59,7 +59,7 @@ struct MdsIndex {
     shards: Vec<Shard>,
 }
 
-/// A column that is written.
+/// A column of the written Parquet files.
 struct MdsColumn {
     name: String,
     encoding: MdsEncoding,
@@ -177,7 +177,8 @@ impl TableSource for MdsShards {
 }
 
 impl Shard {
-    /// The path and the size of the shard's file, which is the compressed one only if there is no other.
+    /// The path and the size of the shard's file. The compressed file is used only if there is no
+    /// uncompressed one.
     fn stored(&self, index: &Path) -> Result<(PathBuf, u64)> {
         if self.format != "mds" {
             let cause = format!("the index lists shards of the format {:?}", self.format);

@@ -1,4 +1,4 @@
-//! Reads files of this machine, with errors that name them.
+//! Reads local files, and names the file in each error.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-        // A compressed file that is cut or damaged.
+        // Decompressors return these kinds for a file that is truncated or damaged.
         std::io::ErrorKind::UnexpectedEof
         | std::io::ErrorKind::InvalidData
         | std::io::ErrorKind::InvalidInput => ErrorKind::Corrupt,
@@ -32,7 +32,7 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
-/// Reads a file that had a number of bytes when it was found.
+/// Reads a file, which must still have the number of bytes that it had when it was found.
 pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
     let content = read_file(path)?;
     match content.len() as u64 == bytes {

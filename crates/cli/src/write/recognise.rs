@@ -1,4 +1,4 @@
-//! Recognises the kind of a folder's files.
+//! Recognises the kind of a folder's files by their names, and opens them as a source of rows.
 
 use std::path::Path;
 
@@ -15,9 +15,8 @@ use super::mds::MdsShards;
 use super::source::WriteSource;
 use crate::units::counted;
 
-/// Recognises the files of a folder by their names.
-///
-/// Returns remarks on the other files as well.
+/// Opens the files of a folder as a source of rows. The remarks that it also returns are about files that are
+/// left out.
 pub(super) fn open(from: &Path, columns: NamedColumns) -> Result<(WriteSource, Vec<String>)> {
     let found = folder::find(from)?;
     let hidden = found.hidden_remark();

@@ -1,4 +1,4 @@
-//! Bounds for reading, and files that are compressed as a whole.
+//! Opens files that may be compressed with gzip or zstd, and sets the number of rows that are read at once.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -12,7 +12,7 @@ use super::read::unreadable;
 /// The number of rows of a table that are read at once.
 pub(super) const BATCH_ROWS: usize = 1024;
 
-/// Reads a file, without the compression that the end of its name shows.
+/// A reader of a file's content, decompressed if the ending of its name says that it is compressed.
 pub(super) fn decompressed(path: &Path, file: File) -> Result<Box<dyn Read>> {
     let file = BufReader::with_capacity(1 << 20, file);
     Ok(match path.extension().and_then(|ending| ending.to_str()) {
@@ -22,7 +22,7 @@ pub(super) fn decompressed(path: &Path, file: File) -> Result<Box<dyn Read>> {
     })
 }
 
-/// The name of a file in small letters, without the ending that a compression adds.
+/// The name of a file in lower case, without a final `.gz` or `.zst`.
 pub(super) fn plain_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst"));

@@ -1,4 +1,5 @@
-//! The rows that are written, by the ways to read them.
+//! The sources of the rows that are written: rows that can be read in any order, or files that are read from
+//! the first row to the last.
 
 use forebay_arrow::array::RecordBatch;
 use forebay_arrow::datatypes::SchemaRef;
@@ -8,15 +9,15 @@ use super::folder::DiskFile;
 
 /// Rows that can be read in any order, such as the images of a folder.
 pub(super) trait RowSource: Send + Sync {
-    /// The kind in words, in the plural.
+    /// The kind of the source in the plural, such as "images".
     fn kind(&self) -> &'static str;
     /// The columns that are written.
     fn schema(&self) -> SchemaRef;
     /// The number of rows.
     fn len(&self) -> usize;
-    /// About how many bytes row `row` has.
+    /// The approximate size of row `row` in bytes.
     fn row_bytes(&self, row: usize) -> u64;
-    /// A text that differs if row `row` was replaced by another one.
+    /// A text that changes if row `row` is replaced by another row.
     fn identity(&self, row: usize) -> String;
     /// Reads these rows, on the threads of the current pool.
     fn read(&self, rows: &[usize]) -> Result<RecordBatch>;
@@ -32,13 +33,13 @@ pub(super) trait RowSource: Send + Sync {
 
 /// Files whose rows are read from the first to the last.
 pub(super) trait TableSource: Send + Sync {
-    /// The kind in words.
+    /// The kind of the files, such as "CSV".
     fn kind(&self) -> &'static str;
     /// The columns that are written.
     fn schema(&self) -> SchemaRef;
     /// The files, with their sizes.
     fn files(&self) -> &[DiskFile];
-    /// Reads file `file` and hands on its rows, a few at a time.
+    /// Reads file `file` and passes its rows to `take`, a few at a time.
     fn read(&self, file: usize, take: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()>;
 }
 

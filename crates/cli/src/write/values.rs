@@ -1,7 +1,7 @@
-//! The types of values in text, and the Arrow arrays that hold them.
+//! Finds the types of values in CSV and JSON, and converts the values to Arrow arrays.
 //!
-//! All values are looked at before the first one is written, so that a column has one type, whichever value
-//! shows it.
+//! All values are read before the first one is written, because even the last value of a column can change
+//! the column's type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,14 +21,14 @@ const MAX_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
 /// The largest whole number of int64.
 const MAX_SIGNED: u64 = i64::MAX as u64;
 
-/// The type of a column, as far as its values show it.
+/// The type of a column, derived from its values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum ValueType {
     /// No value but null was seen.
     #[default]
     Null,
     Bool,
-    /// Whole numbers from `least` to `most`, with 0 between them or as one of them.
+    /// Whole numbers from `least` to `most`; `least` is at most 0, and `most` is at least 0.
     Whole {
         least: i64,
         most: u64,
@@ -59,9 +59,9 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// Two values of one column that no single type holds.
+/// The types of two values of one column that have no common type.
 pub(super) struct Clash {
-    /// The place inside the column, such as `.box[]`; empty for the column itself.
+    /// The path from the column to the values, such as `.box[]`; empty if the values are not nested.
     pub(super) inside: String,
     pub(super) before: ValueType,
     pub(super) now: ValueType,
@@ -94,7 +94,7 @@ impl ValueType {
         })
     }
 
-    /// The type of a field of CSV. What would read differently as a number, such as 007, is text.
+    /// The type of a field of CSV. A field that a number would not reproduce, such as 007, is text.
     pub(super) fn of_field(field: &str) -> ValueType {
         let digits = field.strip_prefix('-').unwrap_or(field);
         let has_leading_zero =
@@ -107,7 +107,7 @@ impl ValueType {
             "-0" => ValueType::Float,
             _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                 match ValueType::of_number(field.parse().ok(), field.parse().ok()) {
-                    // More digits than a whole number has: an identifier.
+                    // The number is too large for 64-bit integers, so it is an identifier and stays text.
                     ValueType::Float => ValueType::Text,
                     whole => whole,
                 }
@@ -118,7 +118,7 @@ impl ValueType {
         }
     }
 
-    /// The type of a number, whose value in int64 and in uint64 is given, as far as it fits these types.
+    /// The type of a number, given as int64 and as uint64; either is `None` if the number does not fit.
     fn of_number(signed: Option<i64>, unsigned: Option<u64>) -> ValueType {
         match (signed, unsigned) {
             (_, Some(most)) => ValueType::Whole { least: 0, most },
@@ -132,7 +132,7 @@ impl ValueType {
         least.unsigned_abs().max(most) <= MAX_EXACT
     }
 
-    /// Becomes the type that holds `other` as well.
+    /// Widens this type so that it also holds values of type `other`.
     pub(super) fn join(&mut self, other: ValueType) -> Result<(), Clash> {
         match (&mut *self, other) {
             (_, ValueType::Null) => {}
@@ -168,7 +168,7 @@ impl ValueType {
         Ok(())
     }
 
-    /// The type in Arrow; a column of nulls alone is text.
+    /// The Arrow type of the column. A column that has only nulls is text.
     pub(super) fn data_type(&self) -> DataType {
         match self {
             ValueType::Null | ValueType::Text => DataType::Utf8,

@@ -1,4 +1,4 @@
-//! Images with the annotations of YOLO: a text file for each, with a line for each box.
+//! Reads images with YOLO annotations: a text file for each image, with a line for each box.
 //!
 //! The annotations of `images/train/a.jpg` are in `labels/train/a.txt`, or beside the image where its path
 //! has no folder `images`. All coordinates are shares of the image. A line has one of these forms:

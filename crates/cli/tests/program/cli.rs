@@ -23,7 +23,6 @@ use tempfile::TempDir;
 
 const ROWS: u64 = 60;
 
-/// Runs `forebay` with `args`.
 fn forebay<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().expect("the program starts")
 }
@@ -48,7 +47,7 @@ fn json(line: &str) -> Value {
     value
 }
 
-/// Runs `line`, which must be refused as bad input. Returns the sentence.
+/// Runs `line`, which must be refused as bad input. Returns the error message.
 fn refused(line: &str) -> String {
     let args: Vec<&str> = line.split_whitespace().collect();
     let output = forebay(&args);
@@ -117,8 +116,8 @@ fn synth_does_not_write_into_a_folder_that_holds_something() {
     assert_eq!(before, contents(&dir));
     std::fs::write(dir.join("notes.txt"), "the user's own").unwrap();
     succeed(&format!("{again} --image 16x16 --force"));
-    // The earlier data set is gone, nothing unfinished is left, and a file that synth did not write is not
-    // touched.
+    // `synth --force` has replaced the earlier data set, left no temporary files, and kept the file that it
+    // did not write.
     assert_eq!(contents(&dir).keys().collect::<Vec<_>>(), ["notes.txt", "part-00000-of-00001.parquet"]);
 }
 
@@ -168,7 +167,7 @@ fn synth_takes_the_images_of_a_folder_as_they_are() {
     assert!(refused(&format!("synth {}", new.display())).contains("--rows"));
 }
 
-/// The cells and labels of a set of images, sorted.
+/// Reads the image bytes (as text) and the label of each row in the Parquet files of `dir`, sorted.
 fn rows(dir: &Path) -> Vec<(String, i64)> {
     let mut rows = Vec::new();
     for path in contents(dir).keys().map(|name| dir.join(name)) {
@@ -221,8 +220,8 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
-/// The rows are nulls in place of 1 MiB each: almost nothing is stored, but the window needs the memory for
-/// them.
+/// The cells are nulls of a type that takes 1 MiB a value: the file stores almost nothing, but decoded rows
+/// take that memory in the shuffle window.
 #[test]
 fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
     const ROWS: usize = 100;
@@ -246,7 +245,8 @@ fn inspect_holds_row_groups_against_the_window_as_they_are_once_decoded() {
     );
 }
 
-/// Writes a file whose names hold control characters, with a column that cannot be read and one of images.
+/// Writes a Parquet file whose name and column names hold control characters. One of its columns has an
+/// unsupported type, and one has images.
 fn hostile(dir: &Path) -> PathBuf {
     use forebay::arrow::array::{
         Array, ArrayRef, BinaryArray, Int64Array, IntervalYearMonthArray, RecordBatch, StringArray,
@@ -276,7 +276,7 @@ fn hostile(dir: &Path) -> PathBuf {
 
 const HOSTILE: &str = "a\u{1b}[31mb\u{7}\u{202e}c\nd";
 
-/// Whether a terminal would obey a character in `text`, other than the ends of its lines.
+/// Whether `text` holds a control character that a terminal would act on, apart from line ends.
 fn is_obeyed(text: &str) -> bool {
     text.contains(|character| character != '\n' && forebay_base::error::is_obeyed(character))
 }
@@ -330,7 +330,8 @@ fn a_run_of_one_batch_says_that_it_is_too_short() {
     let line = format!("bench {dir} --image image=rrc32 --batch-size 8 --max-batches 1");
     assert_eq!(json(&line)["too_short"], true);
     assert!(succeed(&line).contains("give it more --seconds or --epochs"));
-    // A test cannot wait for hours of steps after one start, so it uses twenty steps of 50 ms.
+    // A run is long enough if the wait for its first batch takes at most a quarter of it. These 24 steps of
+    // 50 ms may be too few on a slow machine, and then nothing is checked.
     let long = json(&format!("bench {dir} --batch-size 8 --step-ms 50 --epochs 3 --seconds 60"));
     let (first, whole) = (&long["seconds_to_first_batch"], &long["seconds"]);
     let is_short = first.as_f64().unwrap() > 0.25 * whole.as_f64().unwrap();
@@ -372,7 +373,7 @@ fn plan_says_how_the_first_batches_of_a_run_are_mixed() {
     let first = &json(&plan(0))["ranks"][0];
     let [of_first, full] =
         ["row_groups_of_first_batch", "full_window_step"].map(|field| first[field].as_u64().unwrap());
-    // The start reads an eighth of the 40 row groups, which all fit into the window.
+    // The window holds all 40 row groups, and the first batch of a run is mixed from an eighth of them.
     assert!(of_first == 5 && (100..140).contains(&full), "{first}");
     let line = format!(
         "the first batch is of {of_first}: the window deals rows while it fills, until step {full}\n"
@@ -483,7 +484,7 @@ fn bench_reads_no_more_than_its_epochs() {
     for more in ["--epochs 1", "--epochs 1 --seconds 60"] {
         let report = json(&format!("bench {} --batch-size 10 --step-ms 20 {more}", dir.display()));
         let of = |key: &str| report["traffic"][key].as_u64().unwrap();
-        // The bytes read include footers.
+        // `bytes_read` includes the footers of the files, so it is larger than `bytes_needed`.
         assert!(of("bytes_read") < of("bytes_needed") * 3 / 2, "{more}: {}", report["traffic"]);
         assert_eq!(report["epochs"], 1, "{more}");
     }
@@ -531,7 +532,7 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     let report = json(&format!("{line} --pressure 1"));
     let simulated = &report["accelerator"];
     assert_eq!((&simulated["jitter"], &report["pressure"]), (&0.5.into(), &1.into()));
-    // Forty steps are drawn from 15 to 45 ms with a mean of 30 ms, so the run takes at least their sum.
+    // The 40 steps take 15 to 45 ms each, so the run takes at least 40 times 15 ms.
     assert!(report["seconds"].as_f64().unwrap() > 40.0 * 0.015, "{report}");
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
@@ -561,7 +562,7 @@ fn bench_counts_epochs_seconds_and_threads() {
     let bins = report["next_histogram"].as_array().unwrap();
     let calls: u64 = bins.iter().map(|bin| bin["calls"].as_u64().unwrap()).sum();
     assert_eq!(calls, report["steps"].as_u64().unwrap() - 1, "all calls but the first");
-    // A run that ends early has not received everything that it asked for.
+    // A run may end before all bytes that it requested arrive, so this ratio can be less than 1.
     assert!(report["read_amplification"].as_f64().unwrap() > 0.0);
 
     let timed = json(&format!("bench {dir} --image image=rrc32 --batch-size 6 --step-ms 20 --seconds 2"));
@@ -600,7 +601,8 @@ fn bench_checks_that_each_row_comes_once() {
     let (mean, expected) =
         (classes["mean_per_batch"].as_f64().unwrap(), classes["expected_per_batch"].as_f64().unwrap());
     assert!(mean > 1.0 && mean <= 7.0 && (mean - expected).abs() < 2.0, "{classes}");
-    // 60 rows in batches of 7 for two ranks do not fill the last step, so rows are left out or repeated.
+    // Two ranks with batches of 7 take 14 rows in a step. 60 rows do not fill the last step, so they are
+    // dropped with `--drop-last`, and otherwise some are delivered twice.
     let dropped = &check("--drop-last --world 2")["rows"];
     assert_eq!((&dropped["once"], &dropped["never"]), (&56.into(), &4.into()));
     assert_eq!(dropped["as_planned"], true);
@@ -627,7 +629,7 @@ fn a_published_demand_is_met_on_data_that_is_made_once() {
     assert!((number(&workload["demanded_rows_per_second"]) - 16_384.0 / 0.0375).abs() < 1.0);
     assert_eq!((&report["batch_size"], &report["steps"]), (&16_384.into(), &4.into()));
     assert_eq!((&report["rows"], &report["order"]), (&65_536.into(), &"window".into()));
-    // The program reads 44 of 200 columns.
+    // The workload reads 44 of the data's 200 columns, so it needs fewer bytes than the files have.
     let inspected = json(&format!("inspect {}", temp.path().join("dlrm-32768-v1").display()));
     assert_eq!(inspected["columns"].as_array().unwrap().len(), 200);
     assert!(report["traffic"]["bytes_needed"].as_u64() < inspected["file_bytes"].as_u64());
@@ -687,7 +689,8 @@ fn shown_value(text: &str, field: &str) -> f64 {
     number * unit * if is_time && in_millis { 1e3 } else { 1.0 }
 }
 
-/// The text between the first `open` after `from` and the next `close`, and the place where it ends.
+/// The text between the first `open` at or after the byte offset `from` and the next `close`, and the offset
+/// of its end.
 fn between<'a>(page: &'a str, from: usize, open: &str, close: &str) -> Option<(&'a str, usize)> {
     let start = from + page[from..].find(open)? + open.len();
     let end = start + page[start..].find(close)?;
@@ -845,7 +848,8 @@ fn a_file_that_cannot_be_written_is_refused_before_the_work_begins() {
         (format!("doctor {dir} --json"), "--json"),
         (format!("cache {new} --warm {dir} --max-bytes 1GB --json"), "--json"),
         (format!("synth {new} --rows 1000000 --json"), "--json"),
-        // The file is checked before the location, which does not exist.
+        // The report's file is checked first: the error is about the file although the location does not
+        // exist either.
         ("bench /no/such/data --report".into(), "--report"),
     ] {
         for (file, why) in [
@@ -884,7 +888,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_work_begins() {
 fn a_disk_that_is_full_is_no_damage_and_nothing_unfinished_stays() {
     let temp = TempDir::new().unwrap();
     let at = |name: &str| temp.path().join(name).display().to_string();
-    // The limit of the shell lets no file grow beyond 8 KiB.
+    // A limit of the shell makes writing beyond 8 KiB of a file fail, as on a full disk.
     let limited = |words: &str| {
         let script = format!("trap '' XFSZ; ulimit -f 8; exec {} {words}", env!("CARGO_BIN_EXE_forebay"));
         let output = Command::new("bash").args(["-c", &script]).output().unwrap();
@@ -1227,7 +1231,8 @@ fn a_cache_is_warmed_in_the_form_that_a_loader_uses() {
     assert!(!unknown.contains("auto"), "{unknown}");
 }
 
-/// The rows of a step are found with nothing but a saved position, and are those that the loader delivered.
+/// `forebay which` lists the rows of any step from a saved position alone. They are the rows that the loader
+/// delivered.
 #[test]
 fn which_rows_a_step_holds_is_known_from_a_position() {
     use forebay::arrow::array::AsArray;
@@ -1270,7 +1275,7 @@ fn which_rows_a_step_holds_is_known_from_a_position() {
     }
     assert_eq!(list("--step 0").len(), 14, "all ranks, one after another");
     assert_eq!(list("--step 0").first().unwrap().as_object().unwrap().len(), 3);
-    // The next step is the second one, and steps count on through the epochs.
+    // One step was delivered, so the next step is step 1. Step numbers go on through the following epochs.
     assert_eq!(list(""), list("--step 1"));
     let steps = ranks[0].len();
     assert_eq!(list(&format!("--step {}", steps + 2)), list("--step 2 --epoch 1"));
@@ -1290,7 +1295,8 @@ fn which_rows_a_step_holds_is_known_from_a_position() {
     assert!(refused(&which).contains("json.dump"));
 }
 
-/// The position has the filter of the run; the rows that the run denied must be named again.
+/// A saved position contains the filter of the run but not its denied rows, so `which` needs the same
+/// `--deny` again.
 #[test]
 fn a_run_that_left_rows_out_is_rewound_with_them() {
     use forebay::arrow::array::AsArray;
@@ -1316,7 +1322,8 @@ fn a_run_that_left_rows_out_is_rewound_with_them() {
     assert!(refused(&which).contains("denied rows"));
 }
 
-/// Ranks are killed and resumed on other worlds; a batch that is altered is found.
+/// `forebay verify` kills ranks and resumes on other numbers of ranks: each row comes once. With `--plant` it
+/// changes a batch on purpose, and must report that fault.
 #[test]
 fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     let (temp, dir) = pictures();
@@ -1397,8 +1404,8 @@ fn an_index_is_written_used_and_written_again() {
     assert!(refused.contains("open the folder itself"), "{refused}");
 }
 
-/// Samples and mixes run on ranks that are killed, and are compared with their plans and with the stored
-/// rows.
+/// `forebay verify` also runs samples (such as balanced draws or windows of rows) and mixes of data sets on
+/// ranks that it kills, and compares them with their plans and with the stored rows.
 #[test]
 fn samples_and_mixes_are_proved_as_rows_are() {
     let (temp, dir) = pictures();
@@ -1424,8 +1431,8 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("NOT as planned in 1 batch"), "{}", text(&output.stdout));
 
-    // If a row is drawn several times, the order alone does not show that it was delivered once more; the
-    // rows do.
+    // Here the plan itself delivers some rows several times, so a duplicated row shows only when the
+    // deliveries of each row are counted.
     let line =
         format!("verify {dir} --balance label --draws 400 --columns label --epochs 1 --plant duplicate");
     let output = forebay(&line.split_whitespace().collect::<Vec<_>>());
@@ -1439,7 +1446,7 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert!(planned.to_string().contains("\"steps\":9"), "{planned}");
 }
 
-/// The state of a mix needs the locations of its sources.
+/// For the saved position of a mix, `which` needs the locations of all its sources (data sets).
 #[test]
 fn a_mix_is_rewound_with_its_sources() {
     use forebay::samples::Sample;
@@ -1480,7 +1487,7 @@ fn a_mix_is_rewound_with_its_sources() {
     assert!(refused(&format!("{which} --deny x.txt")).contains("--deny 0:x.txt"));
 }
 
-/// Each source of a mix has its own lists, which `verify` and `which` take.
+/// In a mix, `--deny` gives each source (data set) its own list of denied rows, in `verify` and in `which`.
 #[test]
 fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
     use forebay::{Dataset, Deny, Loader};
@@ -1499,7 +1506,8 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
 
     let alone = json(&format!("verify {dir} --columns label --batch-size 4 --kill=1 --deny {list}"));
     assert_eq!((&alone["is_right"], &alone["denied"]["rows"]), (&true.into(), &3.into()), "{alone}");
-    // In a last step of fewer rows than ranks, one row comes twice.
+    // If the last step has fewer rows than there are ranks, a row is repeated, so rows that came more than
+    // once are added.
     let times = |times: &str| alone["rows"][times].as_u64().unwrap();
     assert_eq!(times("once") + times("more"), 2 * (ROWS - 3), "{alone}");
 

@@ -1,4 +1,4 @@
-//! The program as a user starts it, and the README that explains it.
+//! Tests of the program as a user runs it, and of the commands in README.md.
 
 mod cli;
 mod readme;

@@ -1,5 +1,6 @@
-//! README.md can be followed as it is: its Rust code is an example that runs, and its commands are run. The
-//! Rust code in docs/ is part of an example too; `python/tests/test_docs.py` runs the rest of docs/.
+//! Tests that README.md can be followed as it is: its commands are run, and its Rust code is that of an
+//! example that runs. Rust code in docs/ must be part of an example too; `python/tests/test_docs.py` runs the
+//! rest of docs/.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::fs;
@@ -87,6 +88,6 @@ fn the_commands_and_the_example_run() {
     let stats = run(&example, &[], &dir);
     let decoded = stats.lines().find_map(|line| line.trim_start().strip_prefix("decode"));
     let images: u64 = decoded.unwrap().split_whitespace().next().unwrap().replace(',', "").parse().unwrap();
-    // Some images of the next epoch may have been decoded meanwhile.
+    // The loader may have decoded images of the next epoch ahead, before the example printed its statistics.
     assert!((400..=800).contains(&images), "{stats}");
 }

@@ -1,4 +1,4 @@
-//! The compression of an Avro file's blocks.
+//! Decompresses the blocks of an Avro file.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -31,7 +31,8 @@ impl BlockCodec {
         }
     }
 
-    /// The decompressed bytes of a block, at most `most` of them.
+    /// Decompresses a block. More than `most` decompressed bytes are an error; an uncompressed block is
+    /// returned as it is.
     pub(super) fn decompressed<'a>(&self, data: &'a [u8], most: usize) -> Result<Cow<'a, [u8]>> {
         let failed = || Error::new(ErrorKind::Corrupt, "a block of the file cannot be decompressed");
         match self {
@@ -57,7 +58,7 @@ impl BlockCodec {
     }
 }
 
-/// All bytes that a decoder gives, at most `most` of them.
+/// Reads all bytes of a decoder. More than `most` bytes are an error.
 pub(crate) fn all(decoder: impl Read, most: usize) -> Result<Vec<u8>> {
     let mut plain = Vec::new();
     let read = decoder.take(most as u64 + 1).read_to_end(&mut plain);

@@ -9,7 +9,8 @@ use super::values::{AvroValue, Input, Wanted};
 /// The deepest nesting of values that is read.
 const DEEPEST: usize = 32;
 
-/// A schema as nodes that refer to each other; the root is the record of the file.
+/// A schema as a list of nodes that refer to each other by index. The root node is the type of the file's
+/// records.
 #[derive(Debug)]
 pub(super) struct Schema {
     nodes: Vec<SchemaNode>,
@@ -31,11 +32,11 @@ enum SchemaNode {
     Array(usize),
     Map(usize),
     Union(Vec<usize>),
-    /// The fields of a record: the number of each, and its node.
+    /// The fields of a record, each with its field id and the index of its node.
     Record(Vec<(i32, usize)>),
 }
 
-/// The number that stands for a field without one.
+/// The id of a field to which the schema gives none.
 const NONE: i32 = i32::MIN;
 
 impl Schema {
@@ -81,7 +82,7 @@ impl Schema {
                 AvroValue::Array(items)
             }
             SchemaNode::Map(value) => {
-                // Maps are skipped, since no wanted field is in one.
+                // Maps are skipped, because no field that Iceberg's reader needs is inside a map.
                 self.items(input, |input| {
                     input.bytes()?;
                     self.skip(*value, input, depth)
@@ -131,7 +132,7 @@ impl Schema {
         }
     }
 
-    /// Passes each item of an array or a map to `take`.
+    /// Calls `take` once for each item of an array or a map, at the item's position in the input.
     fn items<'a>(
         &self,
         input: &mut Input<'a>,
@@ -212,7 +213,7 @@ impl Parser {
         self.nodes.len() - 1
     }
 
-    /// Adds a node that others may refer to by name.
+    /// Adds the node of a named type, so that later parts of the schema can refer to it by its name.
     fn name(&mut self, json: &Json, node: SchemaNode) -> Option<usize> {
         let name = json.get("name")?.as_str()?.rsplit('.').next()?.to_owned();
         let at = self.push(node);

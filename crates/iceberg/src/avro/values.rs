@@ -1,4 +1,4 @@
-//! The values of an Avro file, and the bytes that they are read from.
+//! The values of an Avro file, and the input that they are decoded from.
 
 /// A value in an Avro file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,19 +14,19 @@ pub(crate) enum AvroValue {
     Bytes(Box<[u8]>),
     Text(Box<str>),
     Array(Vec<AvroValue>),
-    /// The wanted fields of a record, by their numbers.
+    /// The wanted fields of a record, each with its field id.
     Record(Vec<(i32, AvroValue)>),
 }
 
 impl AvroValue {
-    /// Takes the field with this number out of a record and leaves null in its place.
+    /// Takes the value of the field `id` out of a record, and leaves null in its place.
     pub(crate) fn replaced(&mut self, id: i32) -> Option<AvroValue> {
         let AvroValue::Record(fields) = self else { return None };
         let (_, value) = fields.iter_mut().find(|(field, _)| *field == id)?;
         Some(std::mem::replace(value, AvroValue::Null))
     }
 
-    /// Takes the field with this number out of a record, unless it is null.
+    /// Takes the value of the field `id` out of a record; `None` if it is null or missing.
     pub(crate) fn take(&mut self, id: i32) -> Option<AvroValue> {
         self.replaced(id).filter(|value| *value != AvroValue::Null)
     }
@@ -55,22 +55,22 @@ impl AvroValue {
     }
 }
 
-/// The fields of records that are read; others are skipped.
+/// Selects the fields of records that are decoded; other fields are skipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// The numbers of the fields to read; `None` for all fields.
+    /// The ids of the fields to read; `None` for all fields.
     ids: Option<&'static [i32]>,
-    /// The number of the field that is read with everything inside.
+    /// The id of the field that is read together with all fields inside it.
     whole: i32,
 }
 
 impl Wanted {
-    /// The fields with the numbers `ids`; the field `whole` is read with everything inside.
+    /// Selects the fields with these ids. The field `whole` is read with all fields inside it.
     pub(crate) const fn fields(ids: &'static [i32], whole: i32) -> Self {
         Wanted { ids: Some(ids), whole }
     }
 
-    /// The fields that are wanted inside of a field; `None` if the field itself is not wanted.
+    /// The selection of fields inside the field `id`; `None` if that field is not wanted.
     pub(super) fn inside(self, id: i32) -> Option<Self> {
         match self.ids {
             Some(ids) if !ids.contains(&id) => None,
@@ -80,7 +80,8 @@ impl Wanted {
     }
 }
 
-/// The most values that are read for each byte of input, so that values without a byte of their own end.
+/// The most values that are read for each byte of input. The limit ends the reading of values that take no
+/// bytes, which would otherwise go on for ever.
 const STEPS: usize = 32;
 
 /// The bytes that have not been read yet.
@@ -95,7 +96,7 @@ impl<'a> Input<'a> {
         Input { bytes, steps: bytes.len().saturating_add(1).saturating_mul(STEPS) }
     }
 
-    /// Counts a value; `None` if there are too many values for the bytes.
+    /// Counts one value that is read; `None` if that exceeds the limit of values for the input's size.
     pub(super) fn step(&mut self) -> Option<()> {
         self.steps = self.steps.checked_sub(1)?;
         Some(())
@@ -115,7 +116,8 @@ impl<'a> Input<'a> {
         Some(taken)
     }
 
-    /// A 64-bit number in variable-length encoding, with its sign in the lowest bit.
+    /// Reads a 64-bit integer in Avro's variable-length zigzag encoding, which has the sign in the lowest
+    /// bit.
     pub(super) fn long(&mut self) -> Option<i64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -140,13 +142,13 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// A byte sequence that follows its length.
+    /// Reads a length, and that many bytes after it.
     pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.long()?).ok()?;
         self.take(length)
     }
 
-    /// The number of items in the next block of an array or a map; 0 at its end.
+    /// Reads the number of items in the next block of an array or a map. It is 0 after the last block.
     pub(super) fn block(&mut self) -> Option<u64> {
         let count = self.long()?;
         if count < 0 {

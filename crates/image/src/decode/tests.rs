@@ -1,4 +1,4 @@
-//! Tests that each view of a cell equals the image that it would be by itself.
+//! Tests that several views decoded from one cell equal the images decoded one by one.
 
 use forebay_base::ErrorKind;
 
@@ -132,8 +132,8 @@ fn views_that_are_not_made_of_the_same_pixels_are_refused() {
     assert_eq!(error.to_string(), "a slot of 3 bytes for an image of 192");
 }
 
-/// Whichever way a slot is filled, other number types and layouts have the values that follow from the uint8
-/// pixels.
+/// Other number types and layouts have the values that follow from the uint8 pixels, in whichever way a slot
+/// is filled.
 #[test]
 fn other_number_types_and_layouts_are_made_of_the_bytes() {
     const MEAN: [f32; 3] = [0.485, 0.456, 0.406];

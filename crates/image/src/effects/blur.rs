@@ -1,20 +1,20 @@
-//! The Gaussian blur of torchvision for interleaved 8-bit pixels: one axis after the other, mirrored at the
-//! borders.
+//! The Gaussian blur of torchvision for interleaved 8-bit pixels. It blurs along rows, then along columns;
+//! pixels beyond a border are those mirrored at it.
 
 use super::super::spec::Size;
 
-/// The buffers of a blur between its two axes, which a thread reuses for each image.
+/// Buffers for the steps of a blur, which a thread reuses for each image.
 #[derive(Default)]
 pub(crate) struct BlurScratch {
-    /// All pixels, blurred along their rows.
+    /// All pixels after they are blurred along their rows.
     rows: Vec<f32>,
-    /// One row with mirrored pixels at its ends.
+    /// One row of the image, extended at both ends by mirrored pixels.
     padded: Vec<f32>,
-    /// The sums of one row.
+    /// The weighted sums for one row of the result.
     sums: Vec<f32>,
 }
 
-/// The most bytes that a blur of an image takes.
+/// The most bytes that the buffers take for a blur of an image of this size.
 pub(super) fn bytes(size: Size, channels: usize, kernel_size: u32) -> u64 {
     let row = u64::from(size.width) * channels as u64;
     let padding = u64::from(kernel_size) * channels as u64;
@@ -27,7 +27,7 @@ impl BlurScratch {
         ((self.rows.capacity() + self.padded.capacity() + self.sums.capacity()) * size_of::<f32>()) as u64
     }
 
-    /// Blurs pixels in place. Half of the kernel must be shorter than either side of the image.
+    /// Blurs pixels in place. Half of `kernel_size` must be less than the width and the height of the image.
     pub(super) fn blur(
         &mut self,
         pixels: &mut [u8],
@@ -70,15 +70,15 @@ fn add(sums: &mut [f32], values: &[f32], weight: f32) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
 }
 
-/// The index within a line of `length` that is the mirror image of `at` beyond its ends, which are not
-/// repeated.
+/// The index of the pixel to use for position `at`, which may be beyond an end of a line of `length` pixels.
+/// The line is mirrored there, without repeating its last pixel.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let at = at.abs();
     (if at > last { 2 * last - at } else { at }) as usize
 }
 
-/// The weights along one axis; their sum is 1.
+/// The weights of the blur along one axis; their sum is 1.
 fn kernel(size: usize, sigma: f64) -> Vec<f32> {
     let half = (size / 2) as f64;
     let weights: Vec<f64> = (0..size).map(|at| (-((at as f64 - half) / sigma).powi(2) / 2.0).exp()).collect();

@@ -1,44 +1,45 @@
-//! Changes brightness, contrast, saturation, hue and grey of interleaved 8-bit pixels, by torchvision's
-//! formulas.
+//! Changes brightness, contrast, saturation and hue of interleaved 8-bit pixels, or makes them grey, by
+//! torchvision's formulas.
 //!
-//! Results of each change are truncated to whole numbers, not rounded, as in torchvision. All changes of a
-//! block of pixels are made while the block is in registers and the first cache, so the pixels are read and
-//! written once, or twice if there is a contrast: it needs the mean of the pixels as they are then.
+//! The result of each change is truncated to whole numbers, not rounded, as in torchvision. All changes are
+//! made to one block of pixels before the next, while the block is in registers and the first cache, so the
+//! pixels are read and written once. A change of contrast needs a second pass, because it first needs the
+//! mean of all changed pixels.
 #![allow(unsafe_code)]
 
 use super::super::spec::{LUMA, RGB};
 
-/// torchvision's weights of the colours in grey. Those of Pillow have more digits.
+/// The weights of red, green and blue in a grey level, as torchvision has them; Pillow's have more digits.
 const WEIGHTS: [f32; RGB] = [0.2989, 0.587, 0.114];
 
 /// The largest level of a channel.
 const WHITE: f32 = 255.0;
-/// The factor that turns a share of white into a level, before it is truncated.
+/// The factor that converts a level from 0 to 1 to a level from 0 to 255, which is truncated afterwards.
 const LEVELS: f32 = 256.0 - 1e-3;
-/// The number of parts into which the primary and secondary colours divide the circle of hues.
+/// The circle of hues has six parts, one from each primary or secondary colour to the next.
 const SEXTANTS: f32 = 6.0;
 
-/// The number of pixels that are changed together: their levels take 768 bytes as floats.
+/// The number of pixels that are changed together. As floats, their levels take 768 bytes.
 const BLOCK: usize = 64;
 
-/// The levels of the pixels of a block, for each channel.
+/// The levels of one block of pixels, in an array for each channel.
 type Planes<const CHANNELS: usize> = [[f32; BLOCK]; CHANNELS];
 
 /// A change of the colours of all pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ColourChange {
     Brightness(f64),
-    /// Moves pixels away from the mean grey of the image, or towards it.
+    /// Scales the difference of each pixel from the mean grey level of the image.
     Contrast(f64),
-    /// Moves pixels away from their own grey, or towards it.
+    /// Scales the difference of each pixel from its own grey level.
     Saturation(f64),
-    /// Shifts the hue by a part of the circle.
+    /// Shifts the hue by this part of the full circle.
     Hue(f64),
     /// Makes pixels grey.
     Grey,
 }
 
-/// A change that needs nothing but the pixel itself.
+/// A change that depends on nothing but the pixel itself.
 #[derive(Clone, Copy)]
 enum ColourStep {
     Levels { factor: f32, offset: f32 },
@@ -48,7 +49,8 @@ enum ColourStep {
 }
 
 impl ColourChange {
-    /// The change as a step, for an image with this mean grey at the time of the change.
+    /// Converts the change to a step. `mean` returns the mean grey level of the image as it is before this
+    /// change.
     fn step(self, mean: impl FnOnce() -> f32) -> ColourStep {
         match self {
             ColourChange::Brightness(factor) => ColourStep::Levels { factor: factor as f32, offset: 0.0 },
@@ -64,7 +66,7 @@ impl ColourChange {
     }
 }
 
-/// Makes changes of all pixels, in their order. An image of one channel has no saturation and no hue.
+/// Applies the changes to all pixels, in order. An image of one channel has no saturation and no hue.
 pub(super) fn change(changes: impl IntoIterator<Item = ColourChange>, pixels: &mut [u8], channels: usize) {
     if pixels.is_empty() {
         return;
@@ -82,20 +84,20 @@ pub(super) fn change(changes: impl IntoIterator<Item = ColourChange>, pixels: &m
     pass(&steps, pixels, channels, false);
 }
 
-/// Makes the steps, and returns the sum of the grey levels of the result if it is wanted.
+/// Applies the steps to all pixels. Returns the sum of the new grey levels if `is_sum_wanted`, otherwise 0.
 fn pass(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
     if steps.is_empty() && !is_sum_wanted {
         return 0;
     }
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the machine has the feature.
+        // SAFETY: the processor has AVX2.
         return unsafe { pass_avx2(steps, pixels, channels, is_sum_wanted) };
     }
     pass_of(steps, pixels, channels, is_sum_wanted)
 }
 
-/// [`pass_of`], compiled for AVX2.
+/// [`pass_of`] compiled with AVX2 instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn pass_avx2(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
@@ -106,7 +108,7 @@ fn pass_avx2(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wa
 fn pass_of(steps: &[ColourStep], pixels: &mut [u8], channels: usize, is_sum_wanted: bool) -> u64 {
     let is_by_level = steps.iter().all(|step| matches!(step, ColourStep::Levels { .. })) && !is_sum_wanted;
     match channels {
-        // Levels that change by themselves need not be separated into channels.
+        // These steps change each level on its own, so the channels need not be separated.
         _ if is_by_level => pass_blocks::<LUMA>(steps, pixels, false),
         LUMA => pass_blocks::<LUMA>(steps, pixels, is_sum_wanted),
         _ => pass_blocks::<RGB>(steps, pixels, is_sum_wanted),
@@ -122,8 +124,8 @@ fn pass_blocks<const CHANNELS: usize>(steps: &[ColourStep], pixels: &mut [u8], i
         sum += pass_block(steps, block, is_sum_wanted);
     }
     if !last.is_empty() {
-        // The block is filled up with black pixels, which are neither written back nor counted, whatever
-        // becomes of them.
+        // The last block is filled up with black pixels. They are neither written back nor added to the sum,
+        // so it does not matter how the steps change them.
         let mut block = [[0; CHANNELS]; BLOCK];
         block[..last.len()].copy_from_slice(last);
         pass_block(steps, &mut block, false);
@@ -143,8 +145,8 @@ fn pass_block<const CHANNELS: usize>(
     pixels: &mut [[u8; CHANNELS]; BLOCK],
     is_sum_wanted: bool,
 ) -> u64 {
-    // Bytes are separated before they become floats, and joined after they were: four times as many fit a
-    // register.
+    // Channels are separated while they are bytes, and joined when they are bytes again, because a register
+    // holds four times as many bytes as floats.
     let mut bytes = [[0; BLOCK]; CHANNELS];
     for at in 0..BLOCK {
         for channel in 0..CHANNELS {
@@ -160,7 +162,7 @@ fn pass_block<const CHANNELS: usize>(
     }
     if !steps.is_empty() {
         for (byte, value) in bytes.as_flattened_mut().iter_mut().zip(planes.as_flattened()) {
-            // SAFETY: each step leaves numbers from 0 to 255. The safe cast takes four times as long.
+            // SAFETY: after each step, the values are from 0 to 255. The safe cast takes four times as long.
             *byte = unsafe { value.to_int_unchecked::<i32>() } as u8;
         }
         for at in 0..BLOCK {
@@ -174,14 +176,14 @@ fn pass_block<const CHANNELS: usize>(
     }
     let mut sum = 0;
     for at in 0..BLOCK {
-        // SAFETY: as above, and the weights of the channels have the sum 1 or less.
+        // SAFETY: the levels are from 0 to 255 as above, and the weights of a grey level add up to 1 or less.
         sum += unsafe { level(&planes, at).to_int_unchecked::<i32>() };
     }
     sum as u64
 }
 
-/// Makes a step for all pixels of a block. The loops have no branches, so that the compiler handles several
-/// pixels at a time.
+/// Applies a step to all pixels of a block. The loops have no branches, so that the compiler can use vector
+/// instructions.
 #[inline(always)]
 fn apply<const CHANNELS: usize>(step: ColourStep, planes: &mut Planes<CHANNELS>) {
     match step {
@@ -190,7 +192,7 @@ fn apply<const CHANNELS: usize>(step: ColourStep, planes: &mut Planes<CHANNELS>)
                 *value = cut(*value * factor + offset);
             }
         }
-        // An image of one channel is grey, and stays so.
+        // With one channel, the image is grey, and the other steps do not change it.
         _ if CHANNELS == LUMA => {}
         ColourStep::Saturation { factor, rest } => {
             for at in 0..BLOCK {
@@ -224,7 +226,7 @@ fn turn<const CHANNELS: usize>(planes: &mut Planes<CHANNELS>, at: usize, turns: 
     let [of_r, of_g, of_b] = [r, g, b].map(|value| (most - value) / range);
     let sextant = select(most == g, 2.0 + of_r - of_b, 4.0 + of_g - of_r);
     let sextant = select(most == r, of_b - of_g, sextant);
-    // The hue becomes its remainder of a division by 1, which is at least 0.
+    // The hue is reduced to the range from 0 to 1.
     let hue = sextant / SEXTANTS + turns;
     let hue = hue - hue.trunc();
     let hue = select(hue < 0.0, hue + 1.0, hue) * SEXTANTS;
@@ -234,7 +236,8 @@ fn turn<const CHANNELS: usize>(planes: &mut Planes<CHANNELS>, at: usize, turns: 
     let of = |share: f32| smaller(larger(most * (1.0 - share), 0.0), 1.0);
     let (low, falling, rising) = (of(saturation), of(saturation * part), of(saturation * (1.0 - part)));
     let is = |number: f32| sextant == number;
-    // Rounding may reach a whole turn, which is the first hue again.
+    // If rounding gives sextant 6 (a whole turn), none of these comparisons is true, which gives the same as
+    // sextant 0.
     let red = select(is(2.0) | is(3.0), low, most);
     let red = select(is(1.0), falling, select(is(4.0), rising, red));
     let green = select(is(4.0) | is(5.0), low, select(is(3.0), falling, rising));
@@ -261,7 +264,7 @@ fn smaller(one: f32, other: f32) -> f32 {
     select(one < other, one, other)
 }
 
-/// The grey of a pixel.
+/// The grey level of a pixel.
 #[inline(always)]
 fn level<const CHANNELS: usize>(planes: &Planes<CHANNELS>, at: usize) -> f32 {
     match CHANNELS {
@@ -273,7 +276,7 @@ fn level<const CHANNELS: usize>(planes: &Planes<CHANNELS>, at: usize) -> f32 {
     }
 }
 
-/// Limits a value to the range of a byte, and truncates it.
+/// Limits a value to the range of a byte, and drops its fraction.
 #[inline(always)]
 fn cut(value: f32) -> f32 {
     smaller(larger(value, 0.0), WHITE).trunc()

@@ -1,4 +1,4 @@
-//! Overwrites boxes of delivered images, in their number type and layout.
+//! Random erasing: overwrites a random box of a delivered image, in its number type and layout.
 
 use half::{bf16, f16};
 
@@ -7,7 +7,7 @@ use super::super::geometry::Rect;
 use super::super::pixel_type::{Layout, PixelType};
 use super::super::spec::{Image, RGB, RandomErasing, Size};
 
-/// The number of random boxes that are tried before nothing is erased, as in torchvision.
+/// The number of random boxes to try. If none of them fits, nothing is erased, as in torchvision.
 const MAX_TRIES: usize = 10;
 
 /// The box that is overwritten, and its content.
@@ -18,8 +18,8 @@ pub(crate) struct Erased {
 }
 
 impl Erased {
-    /// Draws a box within an image of this size that is smaller than the image along both axes; `None` if no
-    /// try fits.
+    /// Draws a box that is smaller than an image of this size along both axes; `None` if no try gives such a
+    /// box.
     pub(super) fn draw(erasing: &RandomErasing, size: Size, draws: &mut Draws) -> Option<Erased> {
         let area = f64::from(size.height) * f64::from(size.width);
         let log_ratio = (erasing.ratio.0.ln(), erasing.ratio.1.ln());
@@ -53,8 +53,7 @@ impl Erased {
         let (size, channels) = (image.size(), image.channels());
         let (width, plane) = (size.width as usize, size.width as usize * size.height as usize);
         let Rect { x, y, width: columns, height: rows } = self.rect;
-        // The distances from a pixel to the next one of its row, and from a channel to the next one of its
-        // pixel.
+        // The distance in the slot between neighbouring pixels of a row, and between the channels of a pixel.
         let (pixel, channel) = match image.pixel_layout() {
             Layout::Nhwc => (channels, 1),
             Layout::Nchw => (1, plane),

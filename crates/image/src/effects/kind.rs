@@ -1,4 +1,4 @@
-//! The kinds of operations of an automatic augmentation, with torchvision's ranges of magnitudes.
+//! The kinds of operations of torchvision's automatic augmentations, and the ranges of their magnitudes.
 
 use super::super::affine::Affine;
 use super::super::spec::{AutoAugment, Size};
@@ -7,12 +7,12 @@ use super::operation::PixelOperation;
 
 /// The largest translation, as a share of the image's width or height.
 const MOST_MOVED: f64 = 150.0 / 331.0;
-/// The largest level.
+/// The largest level of a channel.
 const WHITE: f64 = 255.0;
-/// The number of bits of a level.
+/// The number of bits of a level of a channel.
 const BITS: f32 = 8.0;
 
-/// A kind of operation, in torchvision's order.
+/// A kind of operation. The order is torchvision's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum OperationKind {
     Identity,
@@ -32,15 +32,15 @@ pub(super) enum OperationKind {
     Invert,
 }
 
-/// The largest magnitude for every kind of operation that has one.
+/// The largest magnitude of each kind of operation that has a magnitude.
 #[derive(Clone, Copy)]
 pub(super) struct Ranges {
     shear: f64,
-    /// The translation along the width and the height, in pixels.
+    /// The largest translations along the width and the height, in pixels.
     translate: [f64; 2],
     rotate: f64,
     colour: f64,
-    /// The number of bits that posterize removes.
+    /// The most bits that posterize removes.
     bits: f64,
 }
 
@@ -63,15 +63,16 @@ impl OperationKind {
         is_moved || matches!(self, Brightness | Color | Contrast | Sharpness)
     }
 
-    /// The magnitude with the number `at`, counted from 0, of `bins` magnitudes. It is computed in 32 bits as
-    /// in torchvision, whose `linspace` rounds a product and a sum together.
+    /// Magnitude number `at`, counted from 0, of `bins` magnitudes from the weakest to the strongest. It is
+    /// computed with 32-bit floats as in torchvision, whose `linspace` multiplies and adds with a single
+    /// rounding.
     pub(super) fn magnitude(self, ranges: &Ranges, at: u32, bins: u32) -> f64 {
         let last = bins - 1;
         let step = |from: f64, to: f64| {
             let (from, to) = (from as f32, to as f32);
             let step = (to - from) / last as f32;
-            // The lower half of the magnitudes is counted from the first one, and the upper half from the
-            // last one.
+            // As in `linspace`, the lower half of the magnitudes is computed from the first one, and the
+            // upper half from the last one.
             f64::from(match at < bins / 2 {
                 true => step.mul_add(at as f32, from),
                 false => (-step).mul_add((last - at) as f32, to),
@@ -98,7 +99,7 @@ impl OperationKind {
         }
     }
 
-    /// The operation of this magnitude for an image of this size. `None` if it changes nothing.
+    /// The operation with this magnitude for an image of this size; `None` if it changes nothing.
     pub(super) fn operation(
         self,
         magnitude: f64,
@@ -112,7 +113,8 @@ impl OperationKind {
         let [width, height] = [size.width, size.height].map(f64::from);
         Some(match self {
             OperationKind::Identity => return None,
-            // A shear leaves the upper or the left border where it is.
+            // The shears are about the upper or left border, not about the centre, so that border stays in
+            // place.
             OperationKind::ShearX => moved([[1.0, magnitude, magnitude * height / 2.0], [0.0, 1.0, 0.0]]),
             OperationKind::ShearY => moved([[1.0, 0.0, 0.0], [magnitude, 1.0, magnitude * width / 2.0]]),
             OperationKind::TranslateX => moved([[1.0, 0.0, -magnitude.trunc()], [0.0, 1.0, 0.0]]),

@@ -1,12 +1,13 @@
-//! The policies of AutoAugment that were learned (Cubuk et al., "AutoAugment: Learning Augmentation
-//! Strategies from Data", CVPR 2019, appendix), with torchvision's numbers.
+//! The learned policies of AutoAugment (Cubuk et al., "AutoAugment: Learning Augmentation Strategies from
+//! Data", CVPR 2019, appendix), with the numbers as in torchvision.
 
 use super::kind::OperationKind::{
     self, AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness, ShearX,
     ShearY, Solarize, TranslateX, TranslateY,
 };
 
-/// Two operations: their kinds, their probabilities in tenths, and the numbers of their magnitudes.
+/// Two operations that are made one after the other. Each has its kind, its probability in tenths, and the
+/// number of its magnitude.
 pub(super) type Pair = [(OperationKind, u8, u32); 2];
 
 pub(super) const IMAGENET: [Pair; 25] = [

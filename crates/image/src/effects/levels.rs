@@ -3,14 +3,14 @@
 
 use super::super::spec::{LUMA, RGB};
 
-/// The number of levels.
+/// The number of levels of an 8-bit channel.
 const LEVELS: usize = 256;
 /// The largest level.
 const WHITE: u8 = 255;
 
-/// The level that replaces each level.
+/// A table with the new level for each old level.
 type Table = [u8; LEVELS];
-/// The number of pixels that have each level.
+/// A histogram: the number of pixels with each level.
 type Histogram = [u32; LEVELS];
 
 pub(super) fn invert(pixels: &mut [u8]) {
@@ -23,7 +23,8 @@ pub(super) fn posterize(pixels: &mut [u8], bits: u8) {
     pixels.iter_mut().for_each(|level| *level &= mask);
 }
 
-/// Inverts levels of at least the threshold, in 32 bits as in torchvision: 17.0000009 is level 17.
+/// Inverts levels that are at least the threshold. The threshold is rounded to a 32-bit float as in
+/// torchvision, so 17.0000009 inverts level 17.
 pub(super) fn solarize(pixels: &mut [u8], threshold: f64) {
     let first = threshold as f32;
     let is_inverted = |level: u8| f32::from(level) >= first;
@@ -36,7 +37,7 @@ pub(super) fn autocontrast(pixels: &mut [u8], channels: usize) {
         let least = histogram.iter().position(|count| *count > 0)?;
         let most = histogram.iter().rposition(|count| *count > 0).filter(|most| *most > least)?;
         let scale = (most - least) as f32 * (1.0 / f32::from(WHITE));
-        // A cast from a float to an integer saturates.
+        // `as` limits the value to 0 to 255.
         Some(std::array::from_fn(|level| ((level as f32 - least as f32) / scale) as u8))
     });
 }
@@ -56,8 +57,8 @@ pub(super) fn equalize(pixels: &mut [u8], channels: usize) {
     });
 }
 
-/// Replaces the levels of each channel by those of a table that is made from the channel's histogram. `None`
-/// leaves a channel as it is.
+/// Makes a table from the histogram of each channel, and replaces the channel's levels by it. If `table`
+/// returns `None`, the channel is left unchanged.
 fn by_channel(pixels: &mut [u8], channels: usize, table: impl Fn(&Histogram) -> Option<Table>) {
     match channels {
         LUMA => by_channels::<LUMA>(pixels, table),

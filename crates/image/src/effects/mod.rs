@@ -1,10 +1,10 @@
-//! Random changes of pixels at the target size: operations that a policy draws, colours, blur, single
+//! Random changes of an image's pixels after it was resized: automatic augmentation, colours, blur, single
 //! operations and erasing.
 //!
-//! Names, formulas and ranges are torchvision's, on 8-bit pixels. The order is fixed: the operations of a
-//! policy, colour jitter, grey, blur, single operations, and, after the pixels have their number type,
-//! erasing. Each operation draws from its own random stream, so that adding one does not change the draws of
-//! the others, the crop or the flips.
+//! Names, formulas and ranges are those of torchvision on 8-bit pixels. The order is fixed: the operations of
+//! an automatic augmentation, colour jitter, grey, blur, single operations, and, after the pixels have their
+//! number type, erasing. Each operation draws from its own random stream, so that adding one does not change
+//! the draws of the others, the crop or the flips.
 
 mod blur;
 mod color;
@@ -28,24 +28,25 @@ use operation::{PixelOperation, STEPS};
 /// The number of operations in torchvision's `ColorJitter`.
 const JITTERS: usize = 4;
 
-/// The changes of the pixels of one image.
+/// The random changes that were drawn for one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Effects {
-    /// The policy whose operations are drawn when they are made, with the key of the draws.
+    /// The automatic augmentation, and the key of its random draws. Its operations are drawn only when they
+    /// are applied.
     augment: Option<(AutoAugment, RowKey)>,
     jitter: Option<Jitter>,
     is_grey: bool,
     blur: Option<Blur>,
     steps: [Option<PixelOperation>; STEPS],
-    /// The part of the result that is overwritten.
+    /// The box of the result that is overwritten.
     pub(super) erased: Option<Erased>,
 }
 
-/// The buffers of the changes of an image, which a thread reuses for each image.
+/// Buffers for the changes of an image, which a thread reuses for each image.
 #[derive(Default)]
 pub(super) struct EffectScratch {
     blur: BlurScratch,
-    /// The pixels before an operation that moves or sharpens them.
+    /// A copy of the pixels, for operations that move or sharpen them.
     still: Vec<u8>,
 }
 
@@ -56,7 +57,7 @@ impl EffectScratch {
     }
 }
 
-/// The changes of colours, in the order in which they are made.
+/// The changes of colours, in the order in which they are applied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Jitter([Option<ColourChange>; JITTERS]);
 
@@ -67,7 +68,7 @@ struct Blur {
 }
 
 impl Effects {
-    /// Draws the changes for the image of a row, which is shown in this size.
+    /// Draws the changes for the image with this key. `size` is its size after resizing.
     pub(super) fn draw(image: &Image, size: Size, key: RowKey) -> Effects {
         let jitter = image.color_jitter.as_ref().and_then(|jitter| {
             let mut draws = Draws::for_operation(key, Operation::ColorJitter);
@@ -94,7 +95,7 @@ impl Effects {
         }
     }
 
-    /// Refuses an image that is too small for its blur.
+    /// Returns an error if the image is too small for its blur.
     pub(super) fn check(&self, Size { height, width }: Size) -> Result<()> {
         match self.blur {
             Some(Blur { kernel_size, .. }) if kernel_size / 2 >= height.min(width) => Err(bad_row(format!(
@@ -105,13 +106,13 @@ impl Effects {
         }
     }
 
-    /// Whether [`apply`](Self::apply) changes nothing.
+    /// Whether [`apply`](Self::apply) would leave the pixels unchanged.
     pub(super) fn keep_pixels(&self) -> bool {
         let is_still = self.augment.is_none() && self.steps.iter().all(Option::is_none);
         is_still && self.jitter.is_none() && !self.is_grey && self.blur.is_none()
     }
 
-    /// Changes interleaved pixels at the target size, which was [checked](Self::check) before.
+    /// Changes interleaved pixels of an image of this size, which must have passed [`check`](Self::check).
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut EffectScratch) {
         if let Some((augment, key)) = &self.augment {
             let draws = &mut Draws::for_operation(*key, Operation::AutoAugment);
@@ -131,7 +132,8 @@ impl Effects {
 }
 
 impl Jitter {
-    /// All factors are drawn even if they are not used, so that one change does not depend on the others.
+    /// Draws the order and the factors. Factors that are not used are drawn too, so that turning one change
+    /// off does not alter the others.
     fn draw(jitter: &ColorJitter, draws: &mut Draws) -> Jitter {
         let mut order = [0, 1, 2, 3];
         for last in (1..JITTERS).rev() {
@@ -151,7 +153,7 @@ impl Jitter {
     }
 }
 
-/// The most bytes that the changes of an image take.
+/// The most bytes that the buffers take for the changes of an image.
 pub(super) fn effect_bytes(image: &Image) -> u64 {
     let Size { height, width } = image.size;
     let blur = image.gaussian_blur;

@@ -1,4 +1,5 @@
-//! One operation on the pixels of an image: a choice of a policy, or a single step.
+//! One operation on the pixels of an image. It is drawn by an automatic augmentation, or requested on its own
+//! as a single step.
 
 use super::super::affine::Affine;
 use super::super::depth::Depth;
@@ -8,7 +9,7 @@ use super::color::{self, ColourChange};
 use super::levels;
 use super::sharpen::sharpen;
 
-/// The number of operations that are made as single steps.
+/// The number of operations that can be single steps.
 pub(super) const STEPS: usize = 6;
 
 /// An operation on 8-bit pixels.
@@ -17,9 +18,9 @@ pub(super) enum PixelOperation {
     Move(Affine),
     Colour(ColourChange),
     Sharpness(f64),
-    /// The number of bits that are kept.
+    /// The number of high bits that are kept.
     Posterize(u8),
-    /// The threshold: levels of at least this number are inverted.
+    /// The threshold: levels that are at least this number are inverted.
     Solarize(f64),
     AutoContrast,
     Equalize,
@@ -27,7 +28,7 @@ pub(super) enum PixelOperation {
 }
 
 impl PixelOperation {
-    /// Draws which of the single steps are made.
+    /// Decides for each single step, with its own random draw, whether it is applied; `None` if it is not.
     pub(super) fn draw_steps(steps: &Steps, key: RowKey) -> [Option<PixelOperation>; STEPS] {
         let with = |p: f64, stream: Operation, operation: PixelOperation| {
             (p > 0.0 && Draws::for_operation(key, stream).unit() < p).then_some(operation)
@@ -45,7 +46,7 @@ impl PixelOperation {
         ]
     }
 
-    /// Changes interleaved pixels. `still` gets a copy of them if the operation needs one.
+    /// Applies the operation to interleaved pixels. If it needs the old pixels, it copies them to `still`.
     pub(super) fn apply(self, pixels: &mut [u8], size: Size, channels: usize, still: &mut Vec<u8>) {
         match self {
             PixelOperation::Move(affine) => {

@@ -7,10 +7,10 @@ use super::kind::{OperationKind, Ranges};
 use super::learned::{CIFAR10, IMAGENET, Pair, SVHN};
 use super::operation::PixelOperation;
 
-/// The number of magnitudes of the policies that were learned.
+/// The number of magnitudes in the learned policies.
 const LEARNED_BINS: u32 = 10;
 
-/// The kinds that are drawn by chance: all but invert.
+/// The kinds that `RandAugment` and `TrivialAugmentWide` choose from: all but invert.
 const KINDS: [OperationKind; 14] = [
     OperationKind::Identity,
     OperationKind::ShearX,
@@ -28,7 +28,7 @@ const KINDS: [OperationKind; 14] = [
     OperationKind::Equalize,
 ];
 
-/// Draws the operations for an image of this size, in their order.
+/// Draws the operations for an image of this size, in the order in which to apply them.
 pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Vec<PixelOperation> {
     let drawn = |draws: &mut Draws| KINDS[draws.below(KINDS.len() as u32) as usize];
     let make = |kind: OperationKind, ranges: &Ranges, (at, bins): (u32, u32), draws: &mut Draws| {

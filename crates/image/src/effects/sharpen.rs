@@ -2,13 +2,13 @@
 
 use super::super::spec::Size;
 
-/// The weight of a pixel in its blurred form; each of its eight neighbours has the weight 1.
+/// The weight of the pixel itself in a blurred pixel; each of its eight neighbours has the weight 1.
 const MIDDLE: u32 = 5;
 /// The sum of all weights.
 const SUM: u32 = MIDDLE + 8;
 
-/// Moves pixels away from their blurred form by a factor above 1, or towards it. The pixels at the borders
-/// stay as they are. `still` gets a copy of the pixels.
+/// Moves pixels away from their blurred form if the factor is above 1, and towards it if it is below. Pixels
+/// at the borders are not changed. `still` is a buffer for a copy of the pixels.
 pub(super) fn sharpen(pixels: &mut [u8], size: Size, channels: usize, factor: f64, still: &mut Vec<u8>) {
     let (width, height) = (size.width as usize, size.height as usize);
     if width <= 2 || height <= 2 {
@@ -28,7 +28,7 @@ pub(super) fn sharpen(pixels: &mut [u8], size: Size, channels: usize, factor: f6
             let value = u32::from(middle[at + channels]);
             let sum = across(above) + across(middle) + across(below) + (MIDDLE - 1) * value;
             let (value, blurred) = (value as f32, ((sum + SUM / 2) / SUM) as f32);
-            // A cast from a float to an integer saturates.
+            // `as` limits the value to 0 to 255.
             *to = (value + rest * (blurred - value)) as u8;
         }
     }
@@ -47,7 +47,7 @@ mod tests {
             assert!(pixels.iter().enumerate().all(|(at, level)| at == 4 || *level == 13));
             pixels[4]
         };
-        // The blurred point is (8 * 13 + 5 * 26) / 13 = 18.
+        // The blurred form of the bright pixel is (8 * 13 + 5 * 26) / 13 = 18.
         assert_eq!([0.0, 1.0, 2.0, 0.5].map(after), [18, 26, 34, 22]);
         let mut small = [1, 2, 3, 4];
         sharpen(&mut small, Size { height: 2, width: 2 }, 1, 0.0, &mut Vec::new());

@@ -1,4 +1,4 @@
-//! Converts levels of 8 bits with AVX2, 8 to a register.
+//! Converts 8-bit levels to results with AVX2, 8 at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -6,16 +6,16 @@ use std::arch::x86_64::*;
 use super::super::pixel_type::PixelType;
 use super::group::{GroupTarget, LevelGroup, VECTORS};
 
-/// The number of results in a register.
+/// The number of results in one register.
 pub(super) const LANES: usize = 8;
 const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
-/// The number of halves of a register, which shuffles do not cross.
+/// The number of 16-byte halves of a register. A shuffle instruction cannot move bytes between them.
 const HALVES: usize = 2;
 /// The number of bytes of a half.
 const HALF: usize = 16;
-/// The place of the levels that are read for a half whose results come from the end of a group.
+/// The offset from which levels are loaded for a half whose results come from the end of a group.
 const LATER: usize = LEVELS - HALF;
-/// The shuffle indices of the upper three bytes of a 32-bit number, which become zeros.
+/// Shuffle indices that set the upper three bytes of a 32-bit number to zero.
 const ZEROS: u32 = 0x8080_8000;
 
 const U8: u8 = PixelType::U8 as u8;
@@ -24,19 +24,19 @@ const F16: u8 = PixelType::F16 as u8;
 const BF16: u8 = PixelType::BF16 as u8;
 const F32: u8 = PixelType::F32 as u8;
 
-/// Whether this machine has the required features.
+/// Whether this processor has the required instructions.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
 }
 
-/// Converts the levels of all whole groups, and returns the number of these levels: 0 if this machine does
-/// not have the features, or the slot is too small.
+/// Converts all whole groups of levels, and returns the number of converted levels. It is 0 if the processor
+/// lacks the instructions, or if the slot is too small.
 pub(super) fn write(group: &LevelGroup<LANES>, to: GroupTarget, levels: &[u8], slot: &mut [u8]) -> usize {
     let (groups, _) = levels.as_chunks::<LEVELS>();
     if !is_here() || !to.fits(groups.len(), LANES * group.pixel_type.bytes(), slot) {
         return 0;
     }
-    // SAFETY: the machine has the features, and the slot has room for all results.
+    // SAFETY: the processor has the instructions, and the slot has room for all results.
     unsafe {
         match group.pixel_type {
             PixelType::U8 => write_as::<U8>(group, to, groups, slot),
@@ -73,27 +73,28 @@ unsafe fn write_as<const TYPE: u8>(
     for (at, levels) in groups.iter().enumerate() {
         for vector in 0..VECTORS {
             let [low, high] = bases[vector];
-            // SAFETY: both halves are within the group, and 32 bytes are loaded from the places.
+            // SAFETY: both loads of 16 bytes are within the group, and `places` has 32 bytes for each
+            // register.
             let levels = unsafe {
                 let levels =
                     _mm256_loadu2_m128i(levels.as_ptr().add(high).cast(), levels.as_ptr().add(low).cast());
                 _mm256_shuffle_epi8(levels, _mm256_loadu_si256(places[vector].as_ptr().cast()))
             };
-            // SAFETY: the caller vouches that a register of results fits into the slot from here on.
+            // SAFETY: the caller guarantees that the slot has room for a register of results at this offset.
             let to = unsafe { slot.as_mut_ptr().add(starts[vector] + at * step) };
             if TYPE == U8 {
                 let levels = words(levels);
-                // SAFETY: as above.
+                // SAFETY: as above, the slot has room.
                 unsafe { _mm_storel_epi64(to.cast(), _mm_packus_epi16(levels, levels)) };
                 continue;
             }
             if TYPE == U16 {
                 let wide = _mm256_or_si256(levels, _mm256_slli_epi32::<8>(levels));
-                // SAFETY: as above.
+                // SAFETY: as above, the slot has room.
                 unsafe { _mm_storeu_si128(to.cast(), words(wide)) };
                 continue;
             }
-            // SAFETY: 32 bytes are loaded from each of these arrays, which have as many.
+            // SAFETY: each load takes 32 bytes, and each of these arrays has 32 bytes.
             let (mean, inverse, rest) = unsafe {
                 (
                     _mm256_loadu_ps(group.mean[vector].as_ptr()),
@@ -105,7 +106,7 @@ unsafe fn write_as<const TYPE: u8>(
             let unit = _mm256_fmadd_ps(level, white, _mm256_mul_ps(level, lacking));
             let centred = _mm256_sub_ps(unit, mean);
             let value = _mm256_fmadd_ps(centred, inverse, _mm256_mul_ps(centred, rest));
-            // SAFETY: as above.
+            // SAFETY: as above, the slot has room.
             unsafe {
                 match TYPE {
                     F16 => _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value)),
@@ -117,7 +118,7 @@ unsafe fn write_as<const TYPE: u8>(
     }
 }
 
-/// Converts floats to bfloat16: their upper halves, rounded to the nearest one, or to the even one of two.
+/// Converts floats to bfloat16: rounds each to its upper 16 bits, ties to even.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn brains(value: __m256) -> __m128i {
@@ -127,7 +128,7 @@ fn brains(value: __m256) -> __m128i {
     words(_mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half)))
 }
 
-/// Converts 32-bit numbers that fit into 16 bits to 16-bit numbers.
+/// Converts 32-bit integers to 16-bit integers. Their values must fit.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words(numbers: __m256i) -> __m128i {

@@ -1,4 +1,4 @@
-//! Converts levels of 8 bits with AVX-512, 16 to a register.
+//! Converts 8-bit levels to results with AVX-512, 16 at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -6,12 +6,12 @@ use std::arch::x86_64::*;
 use super::super::pixel_type::PixelType;
 use super::group::{GroupTarget, LevelGroup, VECTORS};
 
-/// The number of results in a register.
+/// The number of results in one register.
 pub(super) const LANES: usize = 16;
 const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
-/// The mask with which all bytes of a group are loaded.
+/// The mask for loading all bytes of a group.
 const LOADED: u64 = (1 << LEVELS) - 1;
-/// The mask of the lowest byte of each 32-bit number.
+/// The mask for the lowest byte of each 32-bit number.
 const LOWEST: u64 = 0x1111_1111_1111_1111;
 
 const U8: u8 = PixelType::U8 as u8;
@@ -20,21 +20,21 @@ const F16: u8 = PixelType::F16 as u8;
 const BF16: u8 = PixelType::BF16 as u8;
 const F32: u8 = PixelType::F32 as u8;
 
-/// Whether this machine has the required features.
+/// Whether this processor has the required instructions.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi")
 }
 
-/// Converts the levels of all whole groups, and returns the number of these levels: 0 if this machine does
-/// not have the features, or the slot is too small.
+/// Converts all whole groups of levels, and returns the number of converted levels. It is 0 if the processor
+/// lacks the instructions, or if the slot is too small.
 pub(super) fn write(group: &LevelGroup<LANES>, to: GroupTarget, levels: &[u8], slot: &mut [u8]) -> usize {
     let (groups, _) = levels.as_chunks::<LEVELS>();
     if !is_here() || !to.fits(groups.len(), LANES * group.pixel_type.bytes(), slot) {
         return 0;
     }
-    // SAFETY: the machine has the features, and the slot has room for all results.
+    // SAFETY: the processor has the instructions, and the slot has room for all results.
     unsafe {
         match group.pixel_type {
             PixelType::U8 => write_as::<U8>(group, to, groups, slot),
@@ -61,7 +61,7 @@ unsafe fn write_as<const TYPE: u8>(
     let mut places = [_mm512_setzero_si512(); VECTORS];
     let [mut mean, mut inverse, mut rest] = [[_mm512_setzero_ps(); VECTORS]; 3];
     for vector in 0..VECTORS {
-        // SAFETY: 64 bytes are loaded from each of these arrays, which have as many.
+        // SAFETY: each load takes 64 bytes, and each of these arrays has 64 bytes.
         unsafe {
             places[vector] = _mm512_loadu_si512(group.places[vector].as_ptr().cast());
             mean[vector] = _mm512_loadu_ps(group.mean[vector].as_ptr());
@@ -71,20 +71,20 @@ unsafe fn write_as<const TYPE: u8>(
     }
     let (white, lacking) = (_mm512_set1_ps(group.white.nearest), _mm512_set1_ps(group.white.rest));
     for (at, levels) in groups.iter().enumerate() {
-        // SAFETY: as many bytes are loaded as a group has.
+        // SAFETY: the mask limits the load to the bytes of the group.
         let levels = unsafe { _mm512_maskz_loadu_epi8(LOADED, levels.as_ptr().cast()) };
         for vector in 0..VECTORS {
             let levels = _mm512_maskz_permutexvar_epi8(LOWEST, places[vector], levels);
-            // SAFETY: the caller vouches that a register of results fits into the slot from here on.
+            // SAFETY: the caller guarantees that the slot has room for a register of results at this offset.
             let to = unsafe { slot.as_mut_ptr().add(starts[vector] + at * step) };
             if TYPE == U8 {
-                // SAFETY: as above.
+                // SAFETY: as above, the slot has room.
                 unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(levels)) };
                 continue;
             }
             if TYPE == U16 {
                 let wide = _mm512_or_si512(levels, _mm512_slli_epi32::<8>(levels));
-                // SAFETY: as above.
+                // SAFETY: as above, the slot has room.
                 unsafe { _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(wide)) };
                 continue;
             }
@@ -92,7 +92,7 @@ unsafe fn write_as<const TYPE: u8>(
             let unit = _mm512_fmadd_ps(level, white, _mm512_mul_ps(level, lacking));
             let centred = _mm512_sub_ps(unit, mean[vector]);
             let value = _mm512_fmadd_ps(centred, inverse[vector], _mm512_mul_ps(centred, rest[vector]));
-            // SAFETY: as above.
+            // SAFETY: as above, the slot has room.
             unsafe {
                 match TYPE {
                     F16 => {
@@ -106,7 +106,7 @@ unsafe fn write_as<const TYPE: u8>(
     }
 }
 
-/// Converts floats to bfloat16: their upper halves, rounded to the nearest one, or to the even one of two.
+/// Converts floats to bfloat16: rounds each to its upper 16 bits, ties to even.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn brains(value: __m512) -> __m256i {

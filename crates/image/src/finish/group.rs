@@ -1,18 +1,18 @@
-//! How groups of levels of 8 bits are converted in registers.
+//! The constants for converting a group of 8-bit levels with vector instructions.
 //!
-//! A group of levels fills three registers of the result: a plane each, or one after another. A quotient
-//! `x / y` is computed as `x * h + x * r` with one rounding, where `h` is `1 / y` as a float, and `r` is what
-//! `h` lacks. That is nearly always the rounded quotient; where it is not for one of the 256 levels, the
-//! [table](super::table) is used instead.
+//! A group has as many levels as three registers have results. Each register holds the results of one plane,
+//! or the three hold consecutive results. A quotient `x / y` is computed as `x * h + x * r` with one
+//! rounding, where `h` is `1 / y` as a float, and `r` is the error of `h`. This nearly always gives the
+//! rounded quotient; if it does not for one of the 256 levels, the [table](super::table) is used instead.
 
 use super::super::pixel_type::{Layout, PixelType};
 use super::super::spec::{LUMA, Normalize, RGB};
 use super::values::{FinishKey, WHITE};
 
-/// The number of registers of a group.
+/// The number of registers that the results of a group fill.
 pub(super) const VECTORS: usize = RGB;
 
-/// The float nearest to `1 / y`, and the float nearest to what the first one lacks.
+/// The inverse of `y` as two floats: the one nearest to `1 / y`, and the one nearest to its error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inverse {
     pub(super) nearest: f32,
@@ -27,20 +27,20 @@ impl Inverse {
     }
 }
 
-/// How a group of levels is converted, with registers that have `LANES` floats.
+/// The constants for converting a group of levels with registers of `LANES` floats.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct LevelGroup<const LANES: usize> {
-    /// The place of each result's level in the group.
+    /// For each result, the index of its level in the group.
     pub(super) places: [[u32; LANES]; VECTORS],
     pub(super) mean: [[f32; LANES]; VECTORS],
-    /// The inverse of the standard deviation.
+    /// The inverse of the standard deviation, as two floats: `inverse`, and its error `rest`.
     pub(super) inverse: [[f32; LANES]; VECTORS],
     pub(super) rest: [[f32; LANES]; VECTORS],
     /// The inverse of [`WHITE`].
     pub(super) white: Inverse,
     pub(super) pixel_type: PixelType,
-    /// Whether each register belongs to a plane of its own.
+    /// Whether each register holds the results of one plane.
     in_planes: bool,
     channels: usize,
 }
@@ -75,7 +75,7 @@ impl<const LANES: usize> LevelGroup<LANES> {
         }
     }
 
-    /// The places of the results in the slot of an image with `count` pixels, for pixels from `first` on.
+    /// Where to write the results, for pixels from number `first` of an image with `count` pixels.
     pub(super) fn placed(&self, first: usize, count: usize) -> GroupTarget {
         let bytes = self.pixel_type.bytes();
         let start = |vector: usize| match self.in_planes {
@@ -87,17 +87,18 @@ impl<const LANES: usize> LevelGroup<LANES> {
     }
 }
 
-/// The places in a slot where the results of consecutive groups are written.
+/// Where to write the results of consecutive groups in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupTarget {
-    /// The bytes of the slot before the result of each register of the first group.
+    /// For each register, the offset in the slot of its results for the first group, in bytes.
     pub(super) starts: [usize; VECTORS],
-    /// The bytes from the results of a register in one group to its results in the next group.
+    /// The distance in the slot between the results of a register for one group and for the next group, in
+    /// bytes.
     pub(super) step: usize,
 }
 
 impl GroupTarget {
-    /// Whether a slot has room for the results of `groups` groups, of `bytes` bytes for each register.
+    /// Whether a slot has room for the results of `groups` groups, with `bytes` bytes for each register.
     pub(super) fn fits(&self, groups: usize, bytes: usize, slot: &[u8]) -> bool {
         let last = groups.saturating_sub(1) * self.step;
         self.starts.iter().all(|start| start + last + bytes <= slot.len())

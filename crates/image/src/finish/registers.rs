@@ -1,4 +1,4 @@
-//! Converts levels of 8 bits in the widest registers of this machine.
+//! Converts 8-bit levels with the vector instructions of this processor.
 
 #[cfg(target_arch = "x86_64")]
 use super::group::LevelGroup;
@@ -6,7 +6,7 @@ use super::values::FinishKey;
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
-/// The instructions with which levels are converted.
+/// Vector instructions for the conversion, with their constants.
 #[derive(Clone, Debug)]
 pub(super) enum Registers {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub(super) enum Registers {
 }
 
 impl Registers {
-    /// All instructions that this machine has, from the fastest on.
+    /// All vector instructions that this processor has, the fastest first.
     pub(super) fn all(key: &FinishKey) -> impl Iterator<Item = Registers> {
         #[cfg(target_arch = "x86_64")]
         let all = [
@@ -31,8 +31,8 @@ impl Registers {
         all.into_iter().flatten()
     }
 
-    /// Converts interleaved pixels, from the pixel `first` of an image with `count` pixels on. Returns the
-    /// number of levels that it has converted: those of whole groups.
+    /// Converts interleaved pixels of an image with `count` pixels, starting at its pixel number `first`.
+    /// Returns the number of converted levels, which are those of whole groups.
     #[allow(unused_variables)]
     pub(super) fn write(&self, (first, count): (usize, usize), pixels: &[u8], slot: &mut [u8]) -> usize {
         match *self {

@@ -1,4 +1,5 @@
-//! The value of each level of 8 bits, which is computed once for all images of a kind.
+//! A table with the delivered value for each 8-bit level, which is computed once for all images with the same
+//! properties.
 
 use half::{bf16, f16};
 
@@ -11,7 +12,8 @@ use super::values::{FinishKey, WHITE};
 /// The number of levels of an 8-bit channel.
 const LEVELS: usize = 256;
 
-/// The result for each stored level, per channel, and the instructions that give the same results.
+/// The delivered value for each level of each channel, and vector instructions that give the same values, if
+/// there are any.
 pub(crate) struct ValueTable {
     key: FinishKey,
     values: FinishValues,
@@ -25,7 +27,7 @@ enum FinishValues {
 }
 
 impl ValueTable {
-    /// The results for images with these properties.
+    /// Computes the values for images with these properties.
     pub(super) fn of(key: FinishKey) -> ValueTable {
         let normal = |channel, level: u16| key.normalized(channel, f32::from(level) / WHITE);
         let values = match key.pixel_type {
@@ -46,7 +48,7 @@ impl ValueTable {
         self.key == key
     }
 
-    /// Whether instructions give the results of the table for all levels.
+    /// Whether vector instructions give the table's value for each level.
     pub(super) fn is_given_by(&self, registers: &Registers) -> bool {
         let levels: Vec<u8> = (0..=u8::MAX).flat_map(|level| [level; RGB]).collect();
         let count = levels.len() / self.key.channels;
@@ -56,7 +58,8 @@ impl ValueTable {
         registers.write((0, count), &levels, &mut found) == levels.len() && found == expected
     }
 
-    /// Writes the values of interleaved pixels, from the pixel `first` of an image with `count` pixels on.
+    /// Writes the values of interleaved pixels of an image with `count` pixels, starting at its pixel number
+    /// `first`.
     pub(super) fn write(&self, (first, count): (usize, usize), pixels: &[u8], slot: &mut [u8]) {
         let done = match &self.registers {
             Some(registers) => registers.write((first, count), pixels, slot),
@@ -65,7 +68,7 @@ impl ValueTable {
         self.look_up((first + done / self.key.channels, count), &pixels[done..], slot);
     }
 
-    /// Works like [`write`](Self::write), with the table alone.
+    /// Writes the same as [`write`](Self::write), but with the table alone.
     pub(super) fn look_up(&self, place: (usize, usize), pixels: &[u8], slot: &mut [u8]) {
         match &self.values {
             FinishValues::U8 => self.key.write(place, pixels, slot, |_, level| [level]),

@@ -1,4 +1,4 @@
-//! Tests that every value is that of the formula, however it is computed.
+//! Tests that each delivered value equals that of the formula, in whichever way it is computed.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
@@ -155,7 +155,7 @@ fn registers_are_used_for_usual_constants() {
     }
 }
 
-/// The table is used for a standard deviation that is too small for its inverse to be a float.
+/// The table is used if the standard deviation is so small that its inverse overflows a float.
 #[test]
 fn constants_that_registers_round_otherwise_are_looked_up() {
     let normalize = Some(Normalize { mean: [0.0; 3], std: [1e-42; 3] });
@@ -169,11 +169,11 @@ fn kinds() -> impl Iterator<Item = (PixelType, Layout, usize)> {
     all.flat_map(|(dtype, layout)| [LUMA, RGB].map(|channels| (dtype, layout, channels)))
 }
 
-/// Writes levels to a slot, given the number of the first pixel and the number of all pixels.
+/// Writes levels to a slot. The pair is the number of the first pixel, and the number of pixels of the image.
 type WriteLevels<'a> = &'a dyn Fn((usize, usize), &[u8], &mut [u8]);
 
 proptest! {
-    /// A slot is filled in several parts, of which few end with a group.
+    /// The slot is filled in two parts, which seldom begin or end at a whole group.
     #[test]
     fn registers_write_what_the_table_has(
         mean in prop::array::uniform3(0.0f32..1.0),

@@ -21,7 +21,7 @@ pub(super) struct FinishKey {
 }
 
 impl FinishKey {
-    /// Converts a level between 0 and 1 to its delivered value.
+    /// Normalises a level, which is between 0 and 1 here.
     pub(super) fn normalized(&self, channel: usize, unit: f32) -> f32 {
         match self.normalize {
             Some(Normalize { mean, std }) => (unit - mean[channel]) / std[channel],
@@ -50,7 +50,8 @@ impl FinishKey {
         }
     }
 
-    /// Writes the values of interleaved pixels, from the pixel `first` of an image with `count` pixels on.
+    /// Writes the values of interleaved pixels of an image with `count` pixels, starting at its pixel number
+    /// `first`.
     pub(super) fn write<L: Copy, const BYTES: usize>(
         &self,
         (first, count): (usize, usize),

@@ -1,9 +1,9 @@
-//! Prepares BMP files for the decoder: headers that it does not know, and channels with few bits.
+//! Changes BMP files so that the `image` crate can decode them, and corrects the decoded pixels.
 //!
-//! A header of OS/2 2 is rewritten as the 40-byte header of Windows, which has the same first fields.
-//! Run-length codes whose rows go from top to bottom are decoded from bottom to top, and the result is turned
-//! over. A channel of 5 or 6 bits is stretched as in Pillow, which rounds a level down, while the decoder
-//! rounds it to the nearest one.
+//! A header of OS/2 2 is replaced by the 40-byte header of Windows, which has the same first fields. An image
+//! with run-length codes whose rows are stored from top to bottom is decoded as if they were stored from
+//! bottom to top, and the result is turned over. Levels of 5 or 6 bits are widened to 8 bits as in Pillow,
+//! which rounds down, while the decoder rounds to the nearest level.
 
 use std::borrow::Cow;
 
@@ -13,16 +13,17 @@ use crate::spec::RGB;
 const FILE_HEADER: usize = 14;
 /// The number of bytes of Windows' image header.
 const WINDOWS: u32 = 40;
-/// The number of bytes of the image header of OS/2 2, which begins in the same way.
+/// The number of bytes of the image header of OS/2 2. Its first fields are those of Windows' header.
 const OS2: u32 = 64;
 
-/// The offsets of numbers in a file: the pixels' offset, the size of the image's header, and its fields.
+/// The offsets of fields in a file: where the pixels begin, the size of the image header, and fields of that
+/// header.
 const OFFSET: usize = 10;
 const SIZE: usize = 14;
 const HEIGHT: usize = 22;
 const BITS: usize = 28;
 const COMPRESSION: usize = 30;
-/// The offset of the channels' masks, which are in a longer header or follow one of 40 bytes.
+/// The offset of the bit masks of the channels. They are in a longer image header, or follow one of 40 bytes.
 const MASKS: usize = 54;
 
 /// The numbers of the compression types.
@@ -32,25 +33,26 @@ const RLE4: u32 = 2;
 const BITFIELDS: u32 = 3;
 const ALPHA_BITFIELDS: u32 = 6;
 
-/// A file that the decoder can read, and the changes that its pixels need afterwards.
+/// A file that the decoder can read, and the corrections that its decoded pixels need.
 pub(super) struct Prepared<'a> {
     /// The file itself, or a changed copy.
     pub(super) file: Cow<'a, [u8]>,
     pub(super) pixels: Finish,
 }
 
-/// The changes that the decoder's pixels need.
+/// The corrections that decoded pixels need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finish {
-    /// The number of bits of each channel: as the masks say, 5 for plain pixels of 16 bits, and 0 for other
-    /// files.
+    /// The number of bits of each channel, from its bit mask. It is 5 for 16-bit pixels without masks, and 0
+    /// if no correction is needed.
     bits: [u32; RGB],
     /// Whether the decoder delivers the rows from bottom to top.
     is_reversed: bool,
 }
 
 impl Prepared<'_> {
-    /// Prepares a file for the decoder. Malformed files are left as they are, and the decoder refuses them.
+    /// Prepares a file for the decoder. Malformed files are left unchanged, and the decoder returns an error
+    /// for them.
     pub(super) fn prepare(encoded: &[u8]) -> Prepared<'_> {
         let mut prepared = Prepared { file: Cow::Borrowed(encoded), pixels: Finish::default() };
         let numbers = (number(encoded, SIZE), number(encoded, COMPRESSION), number(encoded, HEIGHT));
@@ -82,7 +84,7 @@ impl Prepared<'_> {
 }
 
 impl Finish {
-    /// Changes pixels that have this many channels, in rows of `width` pixels.
+    /// Corrects decoded pixels with this number of channels, in rows of `width` pixels.
     pub(super) fn apply(self, pixels: &mut [u8], width: usize, channels: usize) {
         if channels >= RGB {
             for (channel, bits) in self.bits.into_iter().enumerate().filter(|(_, bits)| matches!(bits, 5 | 6))
@@ -103,7 +105,8 @@ impl Finish {
     }
 }
 
-/// For each level that the decoder rounded to the nearest one, the level that results from rounding down.
+/// A table from each level that the decoder gives, which it rounded to the nearest, to the level that
+/// rounding down gives.
 fn levels_below(bits: u32) -> [u8; 256] {
     let (largest, white) = ((1u32 << bits) - 1, u32::from(u8::MAX));
     std::array::from_fn(|level| {
@@ -112,7 +115,7 @@ fn levels_below(bits: u32) -> [u8; 256] {
     })
 }
 
-/// A copy of the file with the header of Windows.
+/// A copy of the file in which the header of OS/2 2 is replaced by that of Windows.
 fn as_windows(encoded: &[u8]) -> Option<Vec<u8>> {
     let removed = OS2 - WINDOWS;
     let offset = number(encoded, OFFSET)?.checked_sub(removed)?;

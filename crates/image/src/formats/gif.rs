@@ -1,9 +1,9 @@
-//! Reads a GIF: the first frame on its canvas.
+//! Reads the first frame of a GIF, on its canvas.
 //!
-//! A pixel shows its palette's colour, even where the frame marks it as transparent: alpha is always dropped.
-//! Where the frame does not cover the canvas, the canvas has the transparent entry's colour, or the first
-//! entry's if none is transparent. A frame that reaches beyond the canvas enlarges it. All of this follows
-//! Pillow.
+//! A pixel has its palette's colour, even where the frame marks it as transparent, because alpha is always
+//! dropped. Where the frame does not cover the canvas, the canvas has the colour of the transparent palette
+//! entry, or of the first entry if none is transparent. A frame that extends beyond the canvas enlarges it.
+//! All of this is as in Pillow.
 
 use std::io::Cursor;
 
@@ -15,7 +15,7 @@ use crate::opened::Pending;
 use crate::refuse::{bad_row, corrupt};
 use crate::spec::RGB;
 
-/// The number of entries of a palette that an index of 8 bits can name.
+/// The most entries that a palette can have, because pixels are indices of 8 bits.
 const ENTRIES: usize = 256;
 
 /// A GIF that was read up to the pixels of the first frame.
@@ -25,7 +25,7 @@ pub(super) struct Gif<'a> {
     frame: FramePlace,
 }
 
-/// The place of the frame on the canvas.
+/// The position of the frame on the canvas, its size, and its transparent palette entry.
 struct FramePlace {
     left: usize,
     top: usize,
@@ -53,7 +53,7 @@ impl<'a> Gif<'a> {
         Header { format: Format::Gif, width, height, channels: RGB as u8, progressive: false }
     }
 
-    /// The colour of each index. An index beyond the palette's end is black.
+    /// The colour of each palette entry. Entries beyond the end of the palette are black.
     fn colours(&self) -> Result<[[u8; RGB]; ENTRIES]> {
         let mut colours = [[0; RGB]; ENTRIES];
         let (palette, _) = self.decoder.palette().map_err(failed)?.as_chunks::<RGB>();

@@ -1,4 +1,5 @@
-//! WebP, GIF, BMP and TIFF, with the feature `formats`: decoded by the `gif` and `image` crates.
+//! Decodes WebP, GIF, BMP and TIFF with the `gif` and `image` crates; part of the build with the feature
+//! `formats`.
 
 mod bmp;
 mod gif;
@@ -27,13 +28,13 @@ use super::spec::RGB;
 /// The number of channels of a CMYK pixel.
 const CMYK: usize = 4;
 
-/// The number of bytes per pixel that a JPEG inside a TIFF takes: three channels, and their coefficients of
-/// 16 bits.
+/// The number of bytes per pixel that the decoder of a JPEG inside a TIFF takes: three channels of 8 bits,
+/// and three 16-bit coefficients.
 const JPEG_IN_TIFF: u64 = 9;
 
 /// The beginning of the `image` crate's messages: "Format error decoding Bmp: ".
 const CRATE_PREFIX: &str = "Format error decoding ";
-/// The message of the `image` crate's BMP decoder for a size that it refuses.
+/// The `image` crate's message for a BMP whose size it does not support.
 const CRATE_TOO_LARGE: &str = "Image too large";
 
 /// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
@@ -50,11 +51,12 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
         Format::Tiff => {
             let ordered = tiff::in_bit_order(encoded)?;
             let premultiplied = tiff::is_premultiplied(encoded);
-            // The decoder holds the copy, if one was made, and the numbers of the directory.
+            // In addition to the pixels, the decoder holds the numbers of the TIFF's directory, and the copy
+            // of the file if one was made. Each is counted as the size of the file.
             let beside = 2 * encoded.len() as u64;
             let mut decoder = decoder(ordered, format).map_err(|error| tiff::explained(encoded, error))?;
             let orientation = decoder.orientation().map_err(|error| failed(format, error))?;
-            // Pixels are first decoded into memory of the decoder, where inks have a fourth channel.
+            // The decoder first decodes pixels into memory of its own, with a fourth channel for CMYK.
             let inks =
                 matches!(decoder.original_color_type(), ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16);
             let first =
@@ -86,7 +88,7 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
     }
 }
 
-/// An image that the `image` crate decodes whole.
+/// An image that the `image` crate decodes as a whole.
 struct Foreign<D> {
     decoder: D,
     format: Format,
@@ -152,7 +154,8 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
     }
 }
 
-/// The depth in which an image is decoded, which is at most `most`.
+/// The depth in which to decode an image: `most` if the file has more than 8 bits per channel, otherwise 8
+/// bits.
 fn depth_of(decoder: &impl ImageDecoder, most: Depth) -> Depth {
     let color = decoder.color_type();
     if color.bytes_per_pixel() > color.channel_count() { most } else { Depth::Eight }
@@ -197,7 +200,8 @@ fn to_bytes(buffer: &mut [u8], color: ColorType, count: usize) {
     }
 }
 
-/// Converts each channel of `count` pixels to 16 bits, in place: unchanged, or 65535 times a float.
+/// Converts each channel of `count` pixels to 16 bits, in place: integers stay the same, floats are
+/// multiplied by 65535.
 fn to_words(buffer: &mut [u8], color: ColorType, count: usize) {
     let channels = usize::from(color.channel_count());
     if usize::from(color.bytes_per_pixel()) / channels != size_of::<f32>() {
@@ -236,7 +240,7 @@ fn failed(format: Format, error: ImageError) -> Error {
 mod tests {
     use super::*;
 
-    /// Converts two pixels to RGB and returns the result; the first pixel is repeated.
+    /// Converts two equal pixels, each with the bytes `raw`, to RGB.
     fn rgb(raw: &[u8], color: ColorType) -> Vec<u8> {
         let mut buffer = [raw, raw, &[0; 2 * RGB]].concat();
         to_bytes(&mut buffer, color, 2);

@@ -1,8 +1,8 @@
-//! Handles the tags of TIFF that the decoder does not handle.
+//! Handles tags of TIFF files that the `image` crate's decoder ignores.
 //!
 //! `FillOrder` 2 says that a byte's lowest bit comes first, so the bits of strips and tiles are reversed
 //! before the decoder reads them. `ExtraSamples` 1 says that colours are stored multiplied by their alpha, so
-//! they are divided by it: alpha is then dropped without blending, as in other formats.
+//! they are divided by it. Alpha is then dropped without blending, as in other formats.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -17,15 +17,16 @@ const LOWEST_BIT_FIRST: u16 = 2;
 const ASSOCIATED_ALPHA: u16 = 1;
 const FLOATING_POINT: u16 = 3;
 
-/// Compression types whose data are JPEGs, which have their own bit order.
+/// The numbers of the compression types that store JPEGs. A JPEG has its own bit order.
 const JPEGS: [u16; 2] = [6, 7];
 
-/// The file with the highest bit of each byte first: the file itself, or a copy.
+/// Returns the file with the highest bit of each byte first. It is copied only if bits have to be reversed.
 ///
 /// # Errors
-/// Fails if strips overlap, because such a file could have any number of them.
+/// Fails if the strips together are longer than the file, because a file with overlapping strips could have
+/// any number of them.
 pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
-    // The decoder refuses a file that cannot be read.
+    // A file that cannot be read here is left to the decoder, which returns an error.
     let Some(strips) = reversed_strips(encoded) else { return Ok(Cow::Borrowed(encoded)) };
     let total = strips.iter().fold(0u64, |total, (_, bytes)| total.saturating_add(*bytes));
     if total > encoded.len() as u64 {
@@ -40,15 +41,15 @@ pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(turned))
 }
 
-/// Whether strips and tiles are JPEGs.
+/// Whether the strips or tiles are stored as JPEGs.
 pub(super) fn holds_jpegs(encoded: &[u8]) -> bool {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
     let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).ok().flatten();
     compression.is_some_and(|compression| JPEGS.contains(&compression))
 }
 
-/// The reason why a file was refused when it was opened, with a clearer message if its numbers are not levels
-/// of a colour.
+/// Explains why the decoder cannot open a file. If its channel holds floating-point numbers, the message says
+/// so; otherwise it is the decoder's own.
 pub(super) fn explained(encoded: &[u8], refused: Error) -> Error {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return refused };
     let kind = decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat).ok().flatten();
@@ -66,12 +67,12 @@ pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
     extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
 }
 
-/// A channel that may be stored multiplied by alpha.
+/// The level of a colour channel, or an alpha.
 pub(super) trait Alpha: Copy {
-    /// The channel as a number.
+    /// The level as a number.
     fn number(self) -> u32;
 
-    /// Divides a colour by this alpha, which is not 0.
+    /// Divides the level `colour` by this alpha, which must not be 0.
     fn divide(self, colour: Self) -> Self;
 }
 
@@ -85,7 +86,7 @@ impl Alpha for u8 {
     }
 }
 
-/// A channel of 16 bits in native byte order.
+/// A level of 16 bits, as two bytes in native byte order.
 impl Alpha for [u8; 2] {
     fn number(self) -> u32 {
         u16::from_ne_bytes(self).into()
@@ -108,7 +109,8 @@ pub(super) fn divide_by_alpha<L: Alpha>(pixels: &mut [L], channels: usize) {
     }
 }
 
-/// The offsets and lengths of the strips or tiles of a file whose lowest bits come first.
+/// The offsets and lengths of the strips or tiles, if their bytes have the lowest bit first; otherwise
+/// `None`.
 fn reversed_strips(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
     let mut decoder = Decoder::new(Cursor::new(encoded)).ok()?;
     let order = decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok()??;

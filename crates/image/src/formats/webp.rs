@@ -1,8 +1,8 @@
 //! Checks the sizes in a WebP file before a pixel is decoded.
 //!
-//! A size is in the container and again in each picture inside it. The decoder compares the two only after it
-//! has decoded the picture. Here they are compared before, because a picture that is much larger than its
-//! container says takes memory that was not counted.
+//! The container states the size of a picture, and the picture inside states it again. The decoder compares
+//! the two only after it has decoded the picture. This file compares them earlier, because a picture that is
+//! larger than its container states would take memory that no limit has counted.
 
 use forebay_base::{Error, Result};
 
@@ -18,17 +18,17 @@ const FRAME_HEAD: usize = 16;
 const ANIMATED: u8 = 0x02;
 const ALPHA: u8 = 0x10;
 
-/// The bytes per pixel that the decoder takes for a lossy picture in addition to the delivered pixels: planes
-/// of brightness, and of colour at half the size each way, in whole blocks.
+/// The bytes per pixel that the decoder takes for a lossy picture, in addition to the delivered pixels. They
+/// are a plane of brightness, and two planes of colour with half the width and height.
 const LOSSY: u64 = 2;
 /// The bytes per pixel that the decoder takes for a lossless picture: four channels, and the data for
 /// predicting them.
 const LOSSLESS: u64 = 5;
-/// The bytes per pixel that the decoder takes for a picture with alpha, which is a lossless picture of its
-/// own, and then a plane.
+/// The bytes per pixel that the decoder takes for a picture with alpha. Alpha is stored as a lossless
+/// picture, which is then copied to a plane.
 const WITH_ALPHA: u64 = LOSSLESS + LOSSY;
-/// The bytes per pixel that the decoder takes for an animation: a frame with alpha, its four channels, and
-/// those of the canvas.
+/// The bytes per pixel that the decoder takes for an animation: a frame with alpha, and four channels of the
+/// canvas on which frames are drawn.
 const ANIMATION: u64 = WITH_ALPHA + 4;
 
 /// A picture in the file.
@@ -91,7 +91,7 @@ fn misfit(what: &str) -> Error {
     bad_row(format!("corrupt WebP: {what}"))
 }
 
-/// The chunks of a file or of a frame, up to the point where it breaks off.
+/// The chunks of a file or of an animation's frame. If the data is cut off, the last chunk is shorter.
 fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let kind = rest.first_chunk::<4>()?;
@@ -114,7 +114,7 @@ fn picture(kind: &[u8; 4], content: &[u8]) -> Option<Picture> {
             Some(Picture { lossless: false, width, height })
         }
         b"VP8L" => {
-            // A byte of signature comes before both sides, each of which is stored less one.
+            // A byte of signature comes before the width and the height. Both are stored minus one.
             let bits = u32::from_le_bytes(*content.get(1..)?.first_chunk()?);
             Some(Picture { lossless: true, width: 1 + (bits & SIDE), height: 1 + (bits >> 14 & SIDE) })
         }

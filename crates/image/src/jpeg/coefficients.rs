@@ -1,5 +1,5 @@
-//! Keeps JPEGs as packed coefficients: Huffman codes are read only once, and the pixels stay those of the
-//! file.
+//! Stores JPEGs as packed coefficients, from which they are decoded without reading Huffman codes again. The
+//! decoded pixels equal those of the file.
 
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
@@ -49,8 +49,9 @@ impl Decoder {
         workspace: &Workspace,
     ) -> Result<Option<Vec<u8>>> {
         let packed = self.coefficients_of(max_pixels, encoded, workspace)?;
-        // If a JPEG is decoded as a whole, it is written with a scan for each component, so that it is
-        // decoded as a whole again.
+        // A JPEG whose regions cannot be decoded separately is later written with one scan for each
+        // component, so that it is again decoded as a whole. A grey JPEG has only one component, so it is not
+        // packed.
         let has_a_way_back = |packed: &PackedImage| {
             let is_grey_and_whole = Facts::read(&packed.bytes)
                 .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
@@ -125,14 +126,15 @@ impl Decoder {
         }
         drop(taken);
         let _taken = workspace.take(markers.coefficients() + beside, || named(&facts))?;
-        // A file is decoded as a whole, unless it has all samples of a region in one place.
+        // Regions can be decoded separately only if the file is sequential and has all components in one
+        // scan.
         let in_part = markers.one_scan() && info.sequential;
         let mcu_width = facts.mcu_width.filter(|_| in_part);
         Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
     }
 
-    /// Decodes kept coefficients into the slots of images that are read as `image` is: the same pixels as
-    /// those of the file.
+    /// Decodes stored coefficients into the slots of `shown`. The pixels equal those of the file that was
+    /// packed.
     pub(crate) fn decode_coefficients(
         &mut self,
         image: &Image,

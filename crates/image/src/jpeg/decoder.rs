@@ -11,8 +11,8 @@ use super::ffi::{self, Decompressor, OpenedJpeg, Samples, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
 
-/// The most scans of a progressive image. Encoders write about 10, and one that sends each coefficient of
-/// three components separately writes 192; each may cost a pass over the whole image.
+/// The most scans of a progressive image. Encoders usually write about 10 scans, and at most 192 if each
+/// coefficient of three components has its own scan. Each scan may cost a pass over the whole image.
 pub(super) const MAX_SCANS: u32 = 192;
 
 /// The bytes that coefficients may take between scans, for each pixel of the size limit: three coefficients
@@ -20,8 +20,8 @@ pub(super) const MAX_SCANS: u32 = 192;
 pub(super) const DECODER_BYTES_PER_PIXEL: u64 = 8;
 pub(super) const MIB_SHIFT: u32 = 20;
 
-/// The bytes that the library takes for the rows it works on, for each column of the image: those of one iMCU
-/// in each stage, of up to four components, with context above and below.
+/// The bytes that the library takes for its working rows, for each column of the image. Each of its stages
+/// holds one row of MCUs with up to four components, and some rows above and below.
 pub(super) const BYTES_PER_COLUMN: u64 = 512;
 
 /// The decompressors of a thread, which are made when first needed and again after a failure.
@@ -71,8 +71,8 @@ impl Decoder {
         self.entropy.free();
     }
 
-    /// Decodes a part of an image with the crate's own Huffman decoder, as RGB or luma, into memory of as
-    /// many bytes as [`bytes_of`] says. Returns whether it did.
+    /// Decodes a part of an image with the crate's own Huffman decoder, as RGB or luma. `out` must have
+    /// [`bytes_of`] bytes. Returns false if the image must be decoded with the library instead.
     pub(super) fn decode_own(
         &mut self,
         opened: &OpenedJpeg<'_>,
@@ -134,8 +134,8 @@ impl Decoder {
     }
 }
 
-/// Whether no part of an image depends on tables that another image defined. The crate's decoder of
-/// progressive images checks Huffman tables itself; later scans of other images are not checked.
+/// Whether the image defines all tables that it uses, so that tables of earlier images cannot change it. The
+/// Huffman tables of a progressive image are not checked here, because the crate's own decoder checks them.
 pub(super) fn has_its_tables(markers: &Markers<'_>) -> bool {
     match markers.progressive {
         true => markers.has_its_quantization(),
@@ -152,7 +152,8 @@ pub(super) fn samples(info: &ffi::Info, channels: usize) -> Samples {
     }
 }
 
-/// The bytes of the samples of a part, of which there may be more than the pixels have levels.
+/// The number of bytes that a part takes while it is decoded. The samples may have more channels than the
+/// result, because images in other colours become luma only afterwards.
 pub(super) fn bytes_of(info: &ffi::Info, part: &ReducedRegion, channels: usize) -> usize {
     part.rect.width as usize * part.rect.height as usize * samples(info, channels).per_pixel()
 }

@@ -7,10 +7,10 @@ use std::ptr::NonNull;
 
 use turbojpeg_sys as tj;
 
-/// The library's message about a failure.
+/// The error message of libjpeg-turbo.
 pub(super) type Message = String;
 
-/// The format of the samples of a decoded pixel.
+/// The colour format of decoded pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Samples {
     Rgb,
@@ -36,7 +36,7 @@ impl Samples {
     }
 }
 
-/// The colour space in which a JPEG is stored.
+/// The colour space in which a JPEG stores its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
     Luma,
@@ -44,19 +44,21 @@ pub(super) enum Stored {
     Cmyk,
 }
 
-/// A header as the library reads it.
+/// The contents of a header, as libjpeg-turbo reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Info {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) stored: Stored,
-    /// The width in pixels of an iMCU, the unit of crops; unknown for unusual sampling factors.
+    /// The width in pixels of an iMCU (the unit at which a crop may begin); `None` for unusual chroma
+    /// samplings.
     pub(super) mcu_width: Option<u32>,
-    /// Whether all samples of a region are together, which is so in a lossy file of one scan.
+    /// Whether the data of a region are together in the file, which is so in a lossy JPEG that is not
+    /// progressive.
     pub(super) sequential: bool,
 }
 
-/// A rectangle of the reduced image.
+/// A rectangle of the image, in pixels after its reduction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub(super) x: u32,
@@ -65,15 +67,15 @@ pub(super) struct Region {
     pub(super) height: u32,
 }
 
-/// A decompressor, for one thread at a time.
+/// A decompressor of libjpeg-turbo, for one thread at a time.
 ///
-/// After a failure its state is unknown (the library leaves a header half read, without a reset), so opening
-/// and decoding consume it and return it only on success.
+/// After a failure, its state is unknown, because libjpeg-turbo does not reset a half-read header. So opening
+/// and decoding consume the decompressor and return it only on success.
 pub(super) struct Decompressor(NonNull<std::ffi::c_void>);
 
 impl Decompressor {
-    /// A decompressor that stops at the first warning, refuses a progressive image with more scans, and
-    /// limits its memory.
+    /// Makes a decompressor that fails at the first warning, and at a progressive image with more than
+    /// `max_scans` scans. It allocates at most `max_memory_mib` MiB.
     pub(super) fn new(max_scans: u32, max_memory_mib: u32) -> Result<Self, Message> {
         let mut decompressor = new_handle(tj::TJINIT_TJINIT_DECOMPRESS).map(Decompressor)?;
         decompressor.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
@@ -82,9 +84,10 @@ impl Decompressor {
         Ok(decompressor)
     }
 
-    /// Reads the header. The returned value holds the decompressor until the pixels are decoded.
+    /// Reads the header. The result owns the decompressor until the pixels are decoded.
     pub(super) fn open(self, encoded: &[u8]) -> Result<OpenedJpeg<'_>, Message> {
-        // SAFETY: the handle is live, and the library reads at most `len` bytes from the pointer.
+        // SAFETY: the handle is valid, and libjpeg-turbo reads at most `encoded.len()` bytes from the
+        // pointer.
         let rc = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), encoded.as_ptr(), encoded.len() as _) };
         self.check(rc)?;
         let [width, height] =
@@ -112,12 +115,12 @@ impl Decompressor {
     }
 
     fn get(&self, param: tj::TJPARAM) -> c_int {
-        // SAFETY: the handle is live; an unknown parameter gives -1.
+        // SAFETY: the handle is valid; libjpeg-turbo returns -1 for an unknown parameter.
         unsafe { tj::tj3Get(self.0.as_ptr(), param as c_int) }
     }
 
     fn set(&mut self, param: tj::TJPARAM, value: c_int) -> Result<(), Message> {
-        // SAFETY: the handle is live; the library checks parameter and value.
+        // SAFETY: the handle is valid; libjpeg-turbo checks the parameter and its value.
         let rc = unsafe { tj::tj3Set(self.0.as_ptr(), param as c_int, value) };
         self.check(rc)
     }
@@ -148,8 +151,9 @@ impl<'a> OpenedJpeg<'a> {
         self.decompressor
     }
 
-    /// Decodes `region` of the image, reduced by `reduction` (1, 2, 4 or 8), or all of it, into `out`, which
-    /// has exactly that length. Returns the decompressor for the next image.
+    /// Decodes into `out` a `region` of the image, or the whole image if it is `None`, reduced by `reduction`
+    /// (1, 2, 4 or 8). `out` must have exactly the length of the pixels. Returns the decompressor for the
+    /// next image.
     pub(super) fn decompress(
         self,
         reduction: u32,
@@ -160,7 +164,7 @@ impl<'a> OpenedJpeg<'a> {
         let OpenedJpeg { decompressor, encoded, info } = self;
         let handle = decompressor.0.as_ptr();
         let factor = tj::tjscalingfactor { num: 1, denom: to_c(reduction) };
-        // SAFETY: the handle is live; the library checks the factor.
+        // SAFETY: the handle is valid; libjpeg-turbo checks the factor.
         decompressor.check(unsafe { tj::tj3SetScalingFactor(handle, factor) })?;
         let crop = match region {
             Some(Region { x, y, width, height }) => {
@@ -168,7 +172,7 @@ impl<'a> OpenedJpeg<'a> {
             }
             None => tj::tjregion { x: 0, y: 0, w: 0, h: 0 },
         };
-        // SAFETY: the handle is live; the library checks the region against the header that it has read.
+        // SAFETY: the handle is valid; libjpeg-turbo checks the region against the header that it has read.
         decompressor.check(unsafe { tj::tj3SetCroppingRegion(handle, crop) })?;
         let (columns, rows) = match region {
             Some(region) => (region.width, region.height),
@@ -176,9 +180,9 @@ impl<'a> OpenedJpeg<'a> {
         };
         let pitch = columns as usize * samples.per_pixel();
         assert_eq!(out.len(), pitch * rows as usize, "the buffer of a decoded region");
-        // SAFETY: the handle is live, the library reads at most `len` bytes of the input, and it writes
-        // `rows` rows of `pitch` bytes: the region's size, or without one the reduced size in the header,
-        // which is read again from the same borrowed bytes.
+        // SAFETY: the handle is valid, and libjpeg-turbo reads at most `encoded.len()` bytes of the input. It
+        // writes `rows` rows of `pitch` bytes: the size of the region, or else the reduced size from the
+        // header, which it reads again from the same borrowed bytes.
         let rc = unsafe {
             tj::tj3Decompress8(
                 handle,
@@ -196,19 +200,19 @@ impl<'a> OpenedJpeg<'a> {
 
 impl Drop for Decompressor {
     fn drop(&mut self) {
-        // SAFETY: the handle is live and not used after this.
+        // SAFETY: the handle is valid and not used after this.
         unsafe { tj::tj3Destroy(self.0.as_ptr()) }
     }
 }
 
-/// Chroma at half the width and height: 4:2:0.
+/// The chroma sampling 4:2:0: chroma has half the width and half the height of luma.
 pub(super) const HALVED_CHROMA: c_int = tj::TJSAMP_TJSAMP_420;
 
 /// TurboJPEG's chroma samplings, numbered from 0.
 #[cfg(test)]
 pub(super) const CHROMA_SAMPLINGS: c_int = tj::TJ_NUMSAMP as c_int;
 
-/// A setting of the encoder, and its value.
+/// A parameter of the encoder, and its value.
 pub(super) type Setting = (tj::TJPARAM, c_int);
 
 pub(super) fn quality(quality: u8) -> Setting {
@@ -219,7 +223,8 @@ pub(super) fn chroma_sampling(sampling: c_int) -> Setting {
     (tj::TJPARAM_TJPARAM_SUBSAMP, sampling)
 }
 
-/// Encodes RGB pixels (`height * width * 3` bytes) as a JPEG; quality and chroma sampling must be set.
+/// Encodes RGB pixels (`height * width * 3` bytes) as a JPEG. The settings must include the quality and the
+/// chroma sampling.
 pub(super) fn compress(
     rgb: &[u8],
     width: u32,
@@ -233,7 +238,7 @@ pub(super) fn compress(
     );
     let handle = new_handle(tj::TJINIT_TJINIT_COMPRESS)?;
     let set = |(param, value): &Setting| {
-        // SAFETY: the handle is live; the library checks parameter and value.
+        // SAFETY: the handle is valid; libjpeg-turbo checks the parameter and its value.
         if unsafe { tj::tj3Set(handle.as_ptr(), *param as c_int, *value) } == 0 {
             Ok(())
         } else {
@@ -246,8 +251,8 @@ pub(super) fn compress(
         .iter()
         .try_for_each(set)
         .and_then(|()| {
-            // SAFETY: the handle is live, `rgb` has `height` rows of `width` RGB pixels without padding, and
-            // the library allocates the result.
+            // SAFETY: the handle is valid, `rgb` has `height` rows of `width` RGB pixels without padding, and
+            // libjpeg-turbo allocates the result.
             let rc = unsafe {
                 tj::tj3Compress8(
                     handle.as_ptr(),
@@ -263,10 +268,10 @@ pub(super) fn compress(
             if rc == 0 { Ok(()) } else { Err(message(handle)) }
         })
         .map(|()| {
-            // SAFETY: the library says that `length` bytes are there.
+            // SAFETY: libjpeg-turbo has allocated `length` bytes at this pointer.
             unsafe { std::slice::from_raw_parts(encoded, length as usize) }.to_vec()
         });
-    // SAFETY: both are the library's own and not used after this; freeing null does nothing.
+    // SAFETY: libjpeg-turbo allocated both, they are not used after this, and freeing null has no effect.
     unsafe {
         tj::tj3Free(encoded.cast());
         tj::tj3Destroy(handle.as_ptr());
@@ -275,17 +280,18 @@ pub(super) fn compress(
 }
 
 fn new_handle(init: tj::TJINIT) -> Result<NonNull<std::ffi::c_void>, Message> {
-    // SAFETY: no precondition; the result is null or a live handle.
+    // SAFETY: the call has no precondition; it returns null or a valid handle.
     NonNull::new(unsafe { tj::tj3Init(init as c_int) }).ok_or_else(|| "no memory for a JPEG codec".into())
 }
 
 fn message(handle: NonNull<std::ffi::c_void>) -> Message {
-    // SAFETY: the handle is live, and its error text is a string that ends in zero and lives as long.
+    // SAFETY: the handle is valid, and its error text is a string that ends in zero and lives as long as the
+    // handle.
     unsafe { CStr::from_ptr(tj::tj3GetErrorStr(handle.as_ptr())) }.to_string_lossy().into_owned()
 }
 
-/// The width in pixels of the iMCU of a TurboJPEG subsampling: 8 times the horizontal sampling factor of
-/// luma.
+/// The width in pixels of an iMCU (the unit at which a crop may begin) for a chroma sampling of TurboJPEG: 8
+/// times the horizontal sampling factor of luma.
 fn mcu_width(subsampling: c_int) -> Option<u32> {
     match subsampling {
         tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => {

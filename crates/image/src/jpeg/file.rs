@@ -1,4 +1,4 @@
-//! Reads JPEG files: their headers, and their pixels into slots.
+//! Reads JPEG files: their headers, and their pixels, which are written into slots.
 
 use forebay_base::{Error, Result};
 use image::metadata::Orientation;
@@ -20,7 +20,7 @@ use super::region::ReducedRegion;
 use super::{damage, repair};
 
 impl Decoder {
-    /// Decodes a JPEG into the slots of images that are read as `image` is.
+    /// Decodes a JPEG into the slots of all views in `shown`, which agree with `image` in how a file is read.
     pub(crate) fn decode_into(
         &mut self,
         image: &Image,
@@ -37,7 +37,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes like [`decode_into`](Self::decode_into), but fails at the library's first warning.
+    /// Decodes like [`decode_into`](Self::decode_into), but fails at the first warning of libjpeg-turbo.
     fn decode_strictly(
         &mut self,
         image: &Image,
@@ -109,16 +109,16 @@ impl Decoder {
     }
 }
 
-/// The memory in which the pixels of a part are decoded.
+/// The memory into which the pixels of a part of the image are decoded.
 enum Destination<'a> {
-    /// The slot of an image that shows the pixels as they are.
+    /// The slot itself, if the image needs no change after it is decoded.
     Slot(&'a mut [u8]),
-    /// A buffer, from which the pixels are sampled.
+    /// A buffer, from which the pixels are resized into slots.
     Buffer(&'a mut [u8]),
 }
 
 impl<'a> Destination<'a> {
-    /// The memory for the samples of a part, which take this number of bytes.
+    /// Chooses the memory for the pixels of a part, which take this number of bytes.
     fn of(
         part: &ReducedRegion,
         bytes: usize,
@@ -141,7 +141,7 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// The reason why decoding failed: the library's message, or an error of this crate.
+/// The reason why decoding failed: a message of libjpeg-turbo, or an error of this crate.
 enum Failure {
     Codec(ffi::Message),
     Ours(Error),
@@ -168,7 +168,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The header of a JPEG.
+/// Reads the header of a JPEG.
 pub(crate) fn probe(encoded: &[u8]) -> Result<Header> {
     let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
     let (width, height) = markers.size.ok_or_else(|| bad_row("corrupt JPEG: no frame header"))?;
@@ -176,7 +176,7 @@ pub(crate) fn probe(encoded: &[u8]) -> Result<Header> {
     Ok(Header { format: Format::Jpeg, width, height, channels: markers.components, progressive })
 }
 
-/// The orientation in a JPEG's EXIF data.
+/// Reads the orientation from a JPEG's EXIF data.
 pub(crate) fn orientation(encoded: &[u8]) -> Result<Orientation> {
     Ok(Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?.orientation())
 }

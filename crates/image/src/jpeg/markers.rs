@@ -1,4 +1,4 @@
-//! The segments of a JPEG before its first scan, read without decoding (ITU-T T.81, annex B).
+//! Reads the segments of a JPEG before its first scan (ITU-T T.81, annex B), without decoding the image.
 
 use image::metadata::Orientation;
 use memchr::memmem;
@@ -6,7 +6,7 @@ use memchr::memmem;
 use super::super::exif;
 
 pub(super) const PREFIX: u8 = 0xFF;
-/// The first of eight restart markers.
+/// The first of the eight restart markers, followed by other markers.
 pub(super) const RST: u8 = 0xD0;
 pub(super) const SOI: u8 = 0xD8;
 pub(super) const EOI: u8 = 0xD9;
@@ -18,26 +18,26 @@ pub(super) const APP0: u8 = 0xE0;
 const APP1: u8 = 0xE1;
 pub(super) const APP14: u8 = 0xEE;
 
-/// The segments before the first scan's data.
+/// The contents of the segments before the data of the first scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Markers<'a> {
     /// The width and height in the frame header.
     pub(super) size: Option<(u32, u32)>,
-    /// The number of components of the frame.
+    /// The number of components of the image.
     pub(super) components: u8,
     /// The number of components in the first scan.
     pub(super) in_first_scan: u8,
     /// The number of MCUs between restart markers; 0 if there are none.
     pub(super) restart_interval: u16,
-    /// Whether more than one scan refines the same samples.
+    /// Whether the JPEG is progressive: several scans refine the same coefficients.
     pub(super) progressive: bool,
-    /// The TIFF structure in the EXIF segment.
+    /// The EXIF data, which are a TIFF structure.
     exif: Option<&'a [u8]>,
     /// The offset of the first scan's data.
     pub(super) scan: usize,
-    /// The largest sampling factor across.
+    /// The largest horizontal sampling factor.
     widest: u8,
-    /// The largest sampling factor down.
+    /// The largest vertical sampling factor.
     tallest: u8,
     samples: u32,
     /// The tables that the segments define.
@@ -46,7 +46,8 @@ pub(super) struct Markers<'a> {
     named: Tables,
 }
 
-/// A set of tables, with a bit for each: four of quantisation, four for DC, four for AC.
+/// A set of tables, with a bit for each: four quantisation tables, four Huffman tables for DC, and four for
+/// AC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tables(u16);
 
@@ -60,7 +61,7 @@ impl Tables {
     }
 }
 
-/// One segment: its marker, and its content without the length.
+/// One segment: its marker, and its content after the length.
 pub(super) struct Segment<'a> {
     pub(super) marker: u8,
     pub(super) content: &'a [u8],
@@ -68,13 +69,13 @@ pub(super) struct Segment<'a> {
     pub(super) end: usize,
 }
 
-/// The segment at or after `from`. Bytes between segments are skipped, as libjpeg does.
+/// Finds the next segment at or after the offset `from`. Bytes between segments are skipped, as libjpeg does.
 pub(super) fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
     let prefix = from + encoded.get(from..)?.iter().position(|byte| *byte == PREFIX)?;
     let at = prefix + encoded[prefix..].iter().position(|byte| *byte != PREFIX)?;
     let marker = encoded[at];
     let body = at + 1;
-    // 0 is a stuffed byte and not a marker; TEM, RST and SOI have no content.
+    // A 0 is a stuffed byte, not a marker. The markers TEM, RST and SOI have no content.
     if matches!(marker, 0x00 | 0x01 | RST..=SOI) {
         return Some(Segment { marker, content: &[], end: body });
     }
@@ -84,7 +85,7 @@ pub(super) fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
 }
 
 impl<'a> Markers<'a> {
-    /// Reads up to the first scan; `None` if there is none.
+    /// Reads the segments up to the first scan; `None` if there is no scan.
     pub(super) fn read(encoded: &'a [u8]) -> Option<Markers<'a>> {
         let mut found = Markers::default();
         let mut at = 0;
@@ -106,8 +107,8 @@ impl<'a> Markers<'a> {
                 DQT => found.define_quantization(content),
                 DRI => found.restart_interval = u16::from_be_bytes(*content.first_chunk()?),
                 APP1 if found.exif.is_none() => found.exif = content.strip_prefix(exif::PREFIX),
-                // This arm is every start of frame; the other three markers of the range are DHT, JPG and
-                // DAC.
+                // This arm matches all start-of-frame markers. The other three markers in the range are DHT,
+                // JPG and DAC.
                 0xC0..=0xCF if !matches!(marker, DHT | 0xC8 | 0xCC) => {
                     let [_, h1, h0, w1, w0, components] = *content.first_chunk()?;
                     let [height, width] =
@@ -151,26 +152,26 @@ impl<'a> Markers<'a> {
         self.named.0 & !self.defined.0 == 0
     }
 
-    /// Whether the frame refers only to quantization tables that were defined. A progressive image defines
-    /// Huffman tables where its scans need them.
+    /// Whether the frame refers only to quantization tables that are defined before the first scan. Huffman
+    /// tables are not checked, because a progressive image may define them later.
     pub(super) fn has_its_quantization(&self) -> bool {
         const ALL: u16 = (1 << Tables::DC) - 1;
         self.named.0 & ALL & !self.defined.0 == 0
     }
 
-    /// Whether a later scan may have other quantization tables than the first.
+    /// Whether quantization tables may be defined again after the first scan's header.
     pub(super) fn redefines_quantization(&self, encoded: &[u8]) -> bool {
         memmem::find(&encoded[self.scan..], &[PREFIX, DQT]).is_some()
     }
 
-    /// The number of pixels across an iMCU, the unit of crops.
+    /// The width in pixels of an iMCU, the unit at which a crop may begin.
     pub(super) fn mcu_width(&self) -> u32 {
         const BLOCK: u32 = 8;
         if self.components == 1 { BLOCK } else { BLOCK * u32::from(self.widest) }
     }
 
-    /// The number of bytes of the coefficients of the whole image, which are held between scans that refine
-    /// them.
+    /// The number of bytes that the coefficients of the whole image take. They must be held in memory if the
+    /// image has several scans.
     pub(super) fn coefficients(&self) -> u64 {
         const BLOCK: u32 = 8;
         const BYTES: u64 = size_of::<i16>() as u64;
@@ -180,7 +181,7 @@ impl<'a> Markers<'a> {
         mcus * u64::from(self.samples * BLOCK * BLOCK) * BYTES
     }
 
-    /// Whether one scan has all components, so that rows can be decoded one after the other.
+    /// Whether a single scan has all components, so that rows can be decoded one after the other.
     pub(super) fn one_scan(&self) -> bool {
         !self.progressive && self.in_first_scan == self.components
     }
@@ -190,14 +191,14 @@ impl<'a> Markers<'a> {
         self.exif.map_or(Orientation::NoTransforms, exif::orientation)
     }
 
-    /// Whether the scans end as they should. A truncated file has no end marker: inside a scan, the prefix
-    /// byte is followed by a stuffed zero. The search goes backwards, as the end is nearly always the last
-    /// two bytes.
+    /// Whether the file has an end marker after the first scan begins. A truncated file has none, because
+    /// coded data never contain the bytes of this marker. The search goes backwards, as the marker is nearly
+    /// always the last two bytes.
     pub(super) fn has_end(&self, encoded: &[u8]) -> bool {
         encoded[self.scan..].windows(2).rev().any(|pair| pair == [PREFIX, EOI])
     }
 
-    /// The number of scans of the file, counted up to `limit`.
+    /// The number of scans in the file. Counting stops at `limit` + 1.
     pub(super) fn scans(&self, encoded: &[u8], limit: usize) -> usize {
         1 + memmem::find_iter(&encoded[self.scan..], &[PREFIX, SOS]).take(limit).count()
     }

@@ -1,9 +1,10 @@
-//! JPEG through libjpeg-turbo: only the rows and columns that are needed, at the scale that is needed.
+//! Decodes JPEGs with libjpeg-turbo, and with a faster decoder of this crate ([`entropy`]) where it can: only
+//! the rows and columns that are needed, and at the scale that is needed.
 //!
-//! A crop of a one-scan file is decoded inside the library: rows above it are only entropy-decoded, rows
-//! below it are not read, and columns beside it are not transformed. For a progressive file all coefficients
-//! are decoded, and the rest is done for the crop only. Everything else (other files of several scans,
-//! invalid progressive ones, unusual sampling, CMYK, images turned by EXIF) is decoded as a whole.
+//! For a crop of a file with one scan, rows above the crop are only entropy-decoded, rows below it are not
+//! read, and columns beside it are not transformed. For a progressive file, all coefficients are decoded, but
+//! only the crop is transformed. All other files (several scans that are not progressive, invalid progressive
+//! files, unusual chroma sampling, CMYK, images that EXIF rotates) are decoded as a whole.
 
 mod coefficients;
 mod damage;

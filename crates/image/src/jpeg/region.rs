@@ -1,4 +1,4 @@
-//! The part of a JPEG that is decoded for one or several samplings, and its scale.
+//! Chooses the part of a JPEG to decode, and its scale, for one or several crops of it.
 
 use super::super::frame::Frame;
 use super::super::geometry::{Rect, Sampling};
@@ -6,33 +6,35 @@ use super::super::resample::reduced;
 use super::super::spec::Size;
 use super::ffi::{Info, Region};
 
-/// The reductions that the library does with SIMD. The other reductions are slower than decoding at full
+/// The reductions that libjpeg-turbo does with SIMD instructions. Others are slower than decoding at full
 /// scale.
 const REDUCTIONS: [u32; 3] = [8, 4, 2];
 
-/// The least ratio of the box's size to the target's after the reduction.
+/// The least ratio of the crop's size to the target's size after a JPEG is reduced while it is decoded. A
+/// larger reduction is not used.
 ///
-/// The library's reduction is a sharper filter than the bilinear one that it replaces. On 24 photographs of
-/// 768x512 at quality 92, the difference from the exact result, in levels of 255, is 2.5 on average and 5.1
-/// in the worst photograph with a ratio of 1.0; 0.9 and 1.9 with 2.0; 0.5 and 0.9 with 2.5; and 0.4 and 0.7
-/// with 3.0. The documented bound is less than 1 for photographs, and 9 for any image: black and white noise
-/// has 2 to 4, and the worst stripes and chessboards 7 and 8.
+/// The reduction of libjpeg-turbo is a sharper filter than the bilinear one that it replaces. On 24
+/// photographs of 768x512 at quality 92, the difference from the exact result, in levels of 255, is 2.5 on
+/// average and 5.1 in the worst photograph with a ratio of 1.0; 0.9 and 1.9 with 2.0; 0.5 and 0.9 with 2.5;
+/// and 0.4 and 0.7 with 3.0. The documented bound is less than 1 for photographs, and 9 for any image: black
+/// and white noise has 2 to 4, and the worst stripes and chessboards 7 and 8.
 ///
 /// The other filters are as close: with a ratio of 3.0, photographs have 0.4 and 0.9 with the bicubic filter,
 /// and 0.4 and 0.9 with Lanczos; the worst stripes have 11 and 12.
 const KEPT_DETAIL: f64 = 3.0;
 
-/// The number of columns beside the crop that are decoded with it. Chroma upsampling reads the neighbour two
-/// pixels away, which does not exist at the border of the decoded region.
+/// The number of extra columns to decode on each side of the crop. Chroma upsampling needs neighbours up to
+/// two pixels away, and at the border of the decoded region they are missing.
 const MARGIN: u32 = 2;
 
-/// A rectangle of a reduced image.
+/// The part of a JPEG to decode, and the reduction of its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReducedRegion {
-    /// The rectangle in pixels of the reduced image.
+    /// The rectangle to decode, in pixels after the reduction.
     pub(super) rect: Rect,
     pub(super) reduction: u32,
-    /// Whether the rectangle is less than the whole image. The library can decode a part only of some JPEGs.
+    /// Whether the rectangle is less than the whole image. libjpeg-turbo can decode a part of only some
+    /// JPEGs.
     cropped: bool,
 }
 
@@ -41,7 +43,8 @@ impl ReducedRegion {
         ReducedRegion { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
     }
 
-    /// The region that all these frames need, at the scale of the frame that needs the largest one.
+    /// The smallest region that contains what all these frames need. Its scale is the largest that one of
+    /// them needs.
     pub(super) fn covering(info: &Info, frames: &[Frame]) -> ReducedRegion {
         let reduction = frames.iter().map(|frame| reduction(&frame.sampling, frame.target)).min();
         let (Some(mcu_width), Some(reduction)) = (info.mcu_width, reduction) else {

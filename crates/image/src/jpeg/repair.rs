@@ -1,9 +1,10 @@
-//! Removes harmless errors before the first scan of a JPEG.
+//! Removes harmless errors from the segments before the first scan of a JPEG, so that they do not hide real
+//! damage.
 
 use super::markers::{APP0, APP14, EOI, Markers, PREFIX, SOI, SOS, Segment, segment};
 
 const JFIF: &[u8] = b"JFIF\0";
-/// The version that JFIF 1.02 segments claim.
+/// The two version bytes in a segment of JFIF 1.02.
 const JFIF_VERSION: [u8; 2] = [1, 2];
 /// The offset of the colour transform in Adobe's segment.
 const ADOBE_TRANSFORM: usize = 11;
@@ -13,12 +14,13 @@ const ADOBE_YCCK: u8 = 2;
 /// The number of components of a JPEG without black.
 const THREE_COLOURS: u8 = 3;
 
-/// The same JPEG with only the segments before its first scan that decoding needs, in a valid form.
+/// Returns the JPEG without the segments before its first scan that decoding does not need. The kept segments
+/// are corrected where they break the format.
 ///
-/// This is for files whose decoding stopped at something harmless there: stray bytes between segments, or an
-/// application's segment that breaks its own rules. The library would skip them, but it reports only its
-/// first warning, and a harmless one may hide a serious one. The scans stay byte for byte the same, so that
-/// damage in them is still found.
+/// It is used for files whose decoding stopped at something harmless in that place: stray bytes between
+/// segments, or an application's segment that breaks its own rules. libjpeg-turbo would skip these, but it
+/// reports only its first warning, and a harmless warning may hide a serious one. The scans stay byte for
+/// byte the same, so damage in them is still found.
 pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
     let components = Markers::read(encoded)?.components;
     let mut clean = vec![PREFIX, SOI];
@@ -29,8 +31,8 @@ pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
         let kept = match marker {
             0x00..=0x01 | 0xD0..=SOI => None,
             EOI => return None,
-            // The version does not change how a file is decoded, but the segment's presence decides between
-            // YCbCr and RGB.
+            // The JFIF version does not change how a file is decoded, so it is replaced by a known one. The
+            // segment itself is kept, because its presence decides between YCbCr and RGB.
             APP0 => match content.strip_prefix(JFIF) {
                 Some([_, _, rest @ ..]) => Some([JFIF, &JFIF_VERSION, rest].concat()),
                 _ => None,
@@ -52,7 +54,7 @@ pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Adobe's segment with an unknown colour transform replaced by the one that libjpeg then assumes.
+/// Replaces an unknown colour transform in Adobe's segment by the one that libjpeg assumes in this case.
 fn with_known_transform(content: &[u8], components: u8) -> Vec<u8> {
     let mut content = content.to_vec();
     if let Some(transform) = content.get_mut(ADOBE_TRANSFORM)
@@ -68,7 +70,7 @@ mod tests {
     use super::super::encode_jpeg;
     use super::*;
 
-    /// A JPEG whose JFIF segment claims version 9.
+    /// A JPEG, and the same JPEG with the version 9 in its JFIF segment.
     fn odd() -> (Vec<u8>, Vec<u8>) {
         let encoded = encode_jpeg(&[90; 16 * 16 * 3], 16, 16, 90).unwrap();
         let jfif = encoded.windows(JFIF.len()).position(|window| window == JFIF).unwrap();

@@ -1,4 +1,5 @@
-//! Tests that decoding a crop gives the pixels of decoding everything, for every sampling, box and reduction.
+//! Tests that decoding a crop gives the same pixels as decoding the whole image, for every chroma
+//! subsampling, crop and reduction.
 
 use forebay_base::{ErrorKind, Result};
 
@@ -21,7 +22,7 @@ use crate::workspace::Workspace;
 const WIDTH: u32 = 203;
 const HEIGHT: u32 = 151;
 
-/// Pixels with smooth colour, edges and noise, so that every part of a decoder has something to do.
+/// Pixels with smooth colour, edges and noise, so that every step of decoding affects the result.
 fn pixels() -> Vec<u8> {
     let mut draws = Draws::new(RowKey(5));
     let mut pixels = Vec::new();
@@ -74,7 +75,7 @@ fn decoded(
     (part, pixels.get(bytes).to_vec())
 }
 
-/// The pixels of `rect`, taken from the pixels of `part`.
+/// Cuts the pixels of `rect` out of the pixels of the larger region `part`.
 fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<u8> {
     let stride = part.rect.width as usize * channels;
     let left = (rect.x - part.rect.x) as usize * channels;
@@ -87,7 +88,8 @@ fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<
         .collect()
 }
 
-/// A sampling of `view` that is reduced by exactly `reduction`.
+/// A sampling of the crop `view`, and a target size for which the crop is decoded at exactly 1/`reduction` of
+/// its scale.
 fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
     let (width, height) = (f64::from(view.width), f64::from(view.height));
     let target = match reduction {
@@ -100,12 +102,13 @@ fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
     (Sampling { left, top, width, height, view, resampling: Resampling::Bilinear }, target)
 }
 
-/// A frame that shows a sampling in this size.
+/// A frame that shows `sampling` in the size `target`.
 fn frame(sampling: Sampling, target: Size) -> Frame {
     Frame { sampling, target, ..Frame::draw(&Image::resize(1, 1), WIDTH, HEIGHT, RowKey(0)) }
 }
 
-/// Two views are sampled from a buffer, and a single one that shows the whole image is decoded into its slot.
+/// A single view that shows the whole image is decoded directly into its slot, while two views are made from
+/// a buffer.
 #[test]
 fn pixels_are_the_same_with_and_without_a_buffer() {
     let whole = || Image::resize(HEIGHT, WIDTH);
@@ -222,7 +225,7 @@ fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
     assert!(decode(encoded).unwrap() == expected);
 }
 
-/// `encoded` without the segments of this kind.
+/// Returns `encoded` without the segments whose marker is `kind`.
 fn without(encoded: &[u8], kind: u8) -> Vec<u8> {
     let scan = Markers::read(encoded).unwrap().scan;
     let mut rest = encoded[..2].to_vec();
@@ -256,12 +259,12 @@ fn no_image_depends_on_the_one_before() {
         decode(&before).unwrap();
         assert!(decode(&without(&encoded, DQT)).unwrap_err().cause().contains("uantization table"));
         decode(&before).unwrap();
-        // A file without tables of its own, like the frames of motion JPEG, uses the standard ones.
+        // A file without Huffman tables of its own, like the frames of motion JPEG, uses the standard tables.
         assert!(decode(&without(&encoded, DHT)).unwrap() == decode(&encoded).unwrap());
     }
 }
 
-/// Some cameras write sampling factors that have a common divisor.
+/// Some cameras write chroma sampling factors with a common divisor, such as 2 for all three components.
 #[test]
 fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
     let mut encoded =
@@ -279,7 +282,8 @@ fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
         let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(key));
         match decode_alone(&image, &encoded, &frame_of, &mut slot, &mut Scratch::default()) {
             Ok(()) => {}
-            // The scan was written for other MCUs, and may end early.
+            // The scan was written for MCUs (groups of blocks) of half the width, so decoding may reach its
+            // end early.
             Err(error) => assert!(!error.cause().contains("mismatch"), "{error}"),
         }
     }
@@ -298,8 +302,8 @@ fn what_a_decode_takes_is_its_part_and_all_coefficients_of_several_scans() {
         let one_scan = u64::from(WIDTH * HEIGHT) * 3 + u64::from(WIDTH) * BYTES_PER_COLUMN;
         needed(&info, &ReducedRegion::whole(&info), markers.coefficients(), RGB) - one_scan
     };
-    // There are 26 x 19 blocks of 64 coefficients of two bytes in each of three channels; with 4:2:0 13 x 10
-    // MCUs of six blocks.
+    // Each of three channels has 26 x 19 blocks of 64 coefficients of two bytes. With 4:2:0 there are 13 x 10
+    // MCUs (groups of blocks) of six blocks.
     assert_eq!(coefficients(0), 26 * 19 * 128 * 3);
     assert_eq!(coefficients(2), 13 * 10 * 128 * 6);
 }

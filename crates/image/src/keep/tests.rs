@@ -86,7 +86,7 @@ fn cut_or_foreign_pixels_are_a_bad_row() {
     assert!(image.keep(Form::Pixels, b"no image").is_err());
 }
 
-/// A picture without detail finer than a few pixels, as in photographs with many pixels.
+/// A picture without detail finer than a few pixels, like a photograph of high resolution.
 fn photograph(width: u32, height: u32) -> Vec<u8> {
     let wave = |at: u32, length: f64| (f64::from(at) / length).sin();
     let level = |x: u32, y: u32, c: u32| {
@@ -191,7 +191,7 @@ fn coefficients_serve_every_image_and_other_files_stay() {
     );
     let file = picture(80, 60);
     let mut damaged = file.clone();
-    // No Huffman code is all ones.
+    // JPEG forbids a Huffman code of all ones, so these bytes are damage.
     damaged[file.len() - 80..][..64].copy_from_slice(&[0xFF, 0].repeat(32));
     assert_eq!(image.keep(Form::Coefficients, &damaged).unwrap(), &damaged[..]);
     for bad in [&b"no image"[..], &file[..file.len() / 2]] {

@@ -53,7 +53,7 @@ fn what_is_not_a_sound_jpeg_is_not_packed() {
     assert!(unpack(&file).is_err());
 }
 
-/// The test changes every single bit, and cuts the cell at every place.
+/// Each bit of the cell is changed in turn, and the cell is cut off at each length.
 #[test]
 fn a_damaged_cell_is_a_bad_row() {
     let cell = pack(&picture(24, 24)).unwrap();
@@ -78,7 +78,8 @@ fn a_damaged_cell_is_a_bad_row() {
     assert!(error.cause().contains("version 9; this forebay reads version 1"), "{error}");
 }
 
-/// A program that writes a cell may also write a checksum for it.
+/// Here the checksum is correct although the content is damaged, as if a program had changed the cell and
+/// updated its checksum.
 #[test]
 fn damage_with_a_checksum_of_its_own_is_read_or_declined() {
     let cell = pack(&picture(90, 70)).unwrap();

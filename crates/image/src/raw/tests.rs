@@ -12,7 +12,7 @@ use crate::{
 const HEIGHT: u32 = 37;
 const WIDTH: u32 = 52;
 
-/// The levels of an image, with those of a pixel side by side.
+/// The interleaved levels of an image: all channels of a pixel, then the next pixel.
 fn levels(channels: u32) -> Vec<u8> {
     let level = |x: u32, y: u32, channel: u32| (x * 5 + y * 3 + (x * y) % 23 + channel * 70) as u8;
     let pixels = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
@@ -32,7 +32,7 @@ fn png(levels: &[u8], channels: u32) -> Vec<u8> {
     file
 }
 
-/// The same levels as planes, with those of a channel side by side.
+/// The same levels as planes: all pixels of a channel, then the next channel.
 fn planes(levels: &[u8], channels: usize) -> Vec<u8> {
     (0..channels).flat_map(|channel| levels.iter().copied().skip(channel).step_by(channels)).collect()
 }
@@ -136,7 +136,8 @@ fn what_follows_raw_pixels_follows_as_it_does_a_file() {
 
 #[test]
 fn pixels_are_never_taken_for_a_file_or_what_was_kept() {
-    // These are the smallest images that have room for the marks of files and of kept images.
+    // These cells begin like an image file, a kept image and a packed one. As raw pixels they must not be
+    // taken for those.
     let jpeg = encode_jpeg(&[90; 16 * 16 * 3], 16, 16, 90).unwrap();
     let kept = Image::random_resized_crop(4).keep(Form::Pixels, &jpeg).unwrap();
     let packed = crate::pack(&jpeg).unwrap();

@@ -1,8 +1,9 @@
 //! Resizes levels of 8 bits with AVX-512, with four weights at a time, each of 16 bits as two halves of 8.
 //!
-//! A row of the result is first made down, from whole rows of the source, and then across. For the second
-//! step, each 16 bytes of a row have a [`Lane`]: the places of bytes in the intermediate row, and their
-//! weights. Pixels come in the order of the lanes, so a mirrored row costs nothing.
+//! Rows are first resized vertically, from whole rows of the source to intermediate rows, and then
+//! horizontally. For the horizontal step, every 16 bytes of a result row have a [`Lane`]: the positions of
+//! their levels in the intermediate row, and the weights. The lanes also decide the order of pixels, so
+//! mirroring costs nothing.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -20,26 +21,28 @@ use super::weights::{LineWeights, TAPS};
 const REGISTER: usize = 64;
 /// The number of bytes of two registers.
 const TWO_REGISTERS: usize = 128;
-/// The bytes after an intermediate row that a lane may load, for three channels.
+/// The number of spare bytes after an intermediate row, because a lane loads whole registers even at the
+/// row's end. It suffices for three channels.
 const SLACK: usize = MAX_FOURS * TAPS * 3 + TWO_REGISTERS;
-/// The number of result bytes whose sums a register has.
+/// The number of sums in a register. Each becomes a byte of a result row.
 const SUMS: usize = 16;
-/// The most groups of four weights that a pixel may have along an axis, for a scale of more than 7.
+/// The most groups of four weights that a result pixel may have along an axis. They suffice for shrinking by
+/// a factor of a little more than 7.
 const MAX_FOURS: usize = 4;
-/// The most fractional bits of a weight: with them, sums of levels without their lower 8 bits fit into 16
-/// bits.
+/// The most fractional bits of a weight. With more, a sum of weighted levels would not fit into 16 bits after
+/// its lower 8 bits are dropped.
 const MAX_PRECISION: u32 = 16;
-/// A one in each of four bytes.
+/// Multiplying a byte by this number copies it to four bytes.
 const EACH: u32 = 0x0101_0101;
-/// The largest weight whose upper half fits 8 bits with a sign.
+/// The largest weight whose rounded upper half fits into a signed byte.
 const MAX_WEIGHT: i16 = 0x7F7F;
 
-/// How 16 bytes of a result row are made from four weighted levels each. Every number of an array has one
-/// byte for each weight.
+/// The operands that add four weighted levels to each of 16 sums, which become 16 bytes of a result row. Each
+/// array element has four bytes, one for each of the four weights.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Lane {
-    /// The places of the source bytes, relative to `base`.
+    /// The positions of the levels in the intermediate row, relative to `base`.
     indices: [u32; SUMS],
     /// The upper halves of the weights, in units of 256.
     upper: [u32; SUMS],
@@ -54,11 +57,11 @@ pub(super) struct Avx512 {
     across: LineWeights,
     down: LineWeights,
     lanes: Vec<Lane>,
-    /// The rows between the two steps.
+    /// The intermediate rows, which are resized vertically but not yet horizontally.
     rows: Vec<u8>,
 }
 
-/// Whether this machine has the required features.
+/// Whether this processor has the AVX-512 extensions that are used here.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -68,8 +71,8 @@ pub(super) fn is_here() -> bool {
 }
 
 impl Avx512 {
-    /// Stretches a part of a view to the target. Returns whether it did: some scales are not supported here,
-    /// and plain copies are not either.
+    /// Resizes a part of a view to the target. Returns false, and leaves the target unchanged, for plain
+    /// copies and for scales that this code does not support.
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
@@ -80,12 +83,12 @@ impl Avx512 {
         if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
         }
-        // SAFETY: the machine has the features.
+        // SAFETY: `is_here` found that the processor has all of these extensions.
         unsafe { self.resize_512(decoded, (view, part), (size, mirror), target) }.is_some()
     }
 
-    /// The bytes that a resize takes in addition to weights and intermediate rows, for a target with `row`
-    /// bytes in a row.
+    /// The bytes that a resize needs in addition to weights and intermediate rows, if a row of the target has
+    /// `row` bytes.
     pub(super) const fn lane_bytes(row: u64) -> u64 {
         (row / SUMS as u64 + 1) * (MAX_FOURS * size_of::<Lane>()) as u64 + (ROWS * SLACK) as u64
     }
@@ -148,7 +151,8 @@ impl Avx512 {
     }
 }
 
-/// Computes the lanes of a row of the result. Returns the largest number of bytes that a lane reads.
+/// Computes the lanes of a result row, which are the same for all rows. Returns the largest number of bytes
+/// from its base that a lane reads.
 fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirrored: bool) -> usize {
     let (width, fours) = (across.firsts.len(), across.fours);
     let empty = Lane { indices: [0; SUMS], upper: [0; SUMS], lower: [0; SUMS], base: usize::MAX };
@@ -166,9 +170,11 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirro
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
         let mut at = 0;
         while at < bytes.len() {
-            // These bytes of the pixel belong to the group.
+            // A group of 16 bytes may begin or end within a pixel. These are the bytes of this pixel in the
+            // group.
             let some = at..bytes.len().min(at + channels - channel);
-            // Offsets of more than 8 bits are refused later, by their reach.
+            // An offset that does not fit into 8 bits is cut here, but the caller then refuses the lanes
+            // because of their reach.
             let offset = (first(pixel) + channel).wrapping_sub(base) as u32;
             for (lane, weights) in lanes.iter_mut().zip(across.for_pixel(from(pixel))) {
                 let (upper, lower) = halves(weights);
@@ -186,15 +192,15 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirro
     reach
 }
 
-/// The four weights of each sum, as an upper and a lower half.
+/// The four weights of each sum, split into upper and lower 8 bits.
 #[derive(Clone, Copy)]
 struct Halves {
     upper: __m512i,
     lower: __m512i,
 }
 
-/// The 32-bit sums of levels times their weights, plus half of the unit that is rounded away, without the
-/// lower 8 bits.
+/// Computes the 32-bit sums of levels times their weights, without their lower 8 bits. `half` is added for
+/// rounding.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn weighed<const FOURS: usize>(
@@ -213,7 +219,7 @@ fn weighed<const FOURS: usize>(
     sum
 }
 
-/// The number of bits by which sums are shifted right, and half of the unit that is rounded away.
+/// Rounds sums to bytes: adds half of the last unit that is kept (`half`), and shifts to the right.
 #[derive(Clone, Copy)]
 struct Rounding {
     shift: __m128i,
@@ -228,7 +234,8 @@ impl Rounding {
         Rounding { shift, half: _mm512_set1_epi32((1 << precision) >> 1) }
     }
 
-    /// The sums as bytes. Each quarter of the result has four bytes from each register of sums in turn.
+    /// Converts four registers of sums to one register of bytes. Each quarter of the result has four bytes
+    /// from the first register, then four from the second, and so on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
@@ -238,7 +245,8 @@ impl Rounding {
     }
 }
 
-/// Makes one row with the result's height and the view's width from rows of the source.
+/// Makes the intermediate row for the result row `y`. It has the width of the view (the part of the source
+/// that is read).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 fn source_row<const FOURS: usize>(
     source: RowSource<'_>,
@@ -268,7 +276,7 @@ fn source_row<const FOURS: usize>(
         let mut levels = [[_mm512_setzero_si512(); FOURS]; 4];
         for (four, rows) in rows.iter().enumerate() {
             let [a, b, c, d] = rows;
-            // SAFETY: as many bytes are loaded as there are of each row.
+            // SAFETY: the mask limits each load to the bytes that the row still has.
             let (a, b, c, d) = unsafe {
                 (
                     _mm512_maskz_loadu_epi8(mask, a.as_ptr().add(at).cast()),
@@ -289,13 +297,14 @@ fn source_row<const FOURS: usize>(
             *sum = weighed(levels, &weights, rounding.half);
         }
         let bytes = rounding.bytes(sums);
-        // SAFETY: 64 bytes are stored to as many.
+        // SAFETY: 64 bytes are written to memory of 64 bytes.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes) };
     }
     Some(())
 }
 
-/// The upper halves of four weights in units of 256, a byte each, and their lower halves with a sign.
+/// Splits four weights into an upper and a lower byte each. The lower byte is signed, and the upper byte
+/// counts units of 256.
 #[inline(always)]
 fn halves(weights: &[i16; TAPS]) -> (u32, u32) {
     let (mut upper, mut lower) = ([0; TAPS], [0; TAPS]);
@@ -306,7 +315,8 @@ fn halves(weights: &[i16; TAPS]) -> (u32, u32) {
     (u32::from_le_bytes(upper), u32::from_le_bytes(lower))
 }
 
-/// Makes rows of the result from intermediate ones. With `WIDE`, lanes read two registers.
+/// Makes up to four rows of the result from intermediate rows. With `WIDE`, a lane reads 128 bytes instead of
+/// 64.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
 fn write_rows<const FOURS: usize, const WIDE: bool>(
     lanes: &[Lane],
@@ -316,7 +326,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
     row: usize,
 ) -> Option<()> {
     let rounding = Rounding::for_precision(precision);
-    // Each quarter has four bytes of each row. This order brings the bytes of a row together.
+    // Each quarter of a register has four bytes of every row. This order brings the bytes of a row together.
     let by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let pitch = rows.len() / ROWS;
     let mut targets = target.chunks_exact_mut(row);
@@ -326,14 +336,16 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
         let mut levels = [[_mm512_setzero_si512(); FOURS]; ROWS];
         let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
         for (four, lane) in lanes.iter().enumerate() {
-            // SAFETY: 64 bytes are loaded from each of these arrays, which have as many.
+            // SAFETY: 64 bytes are loaded from each of these arrays, which have 64 bytes and are aligned to
+            // 64.
             let indices = unsafe {
                 weights[four].upper = _mm512_load_si512(lane.upper.as_ptr().cast());
                 weights[four].lower = _mm512_load_si512(lane.lower.as_ptr().cast());
                 _mm512_load_si512(lane.indices.as_ptr().cast())
             };
             for (at, levels) in levels.iter_mut().enumerate() {
-                // SAFETY: 64 bytes are loaded, or twice as many, and a row has 128 from each base on.
+                // SAFETY: 64 or 128 bytes are loaded, and it was checked above that a row has 128 bytes from
+                // each base on.
                 levels[four] = unsafe {
                     let from = rows.as_ptr().add(at * pitch + lane.base);
                     let first = _mm512_loadu_si512(from.cast());
@@ -362,7 +374,7 @@ fn write_rows<const FOURS: usize, const WIDE: bool>(
         let mask = u16::MAX >> (SUMS - (row - from).min(SUMS));
         for (target, bytes) in targets.iter_mut().flatten().zip(each) {
             let to = target.get_mut(from..)?;
-            // SAFETY: as many bytes are stored as there are.
+            // SAFETY: the mask limits the store to the bytes that the row still has.
             unsafe { _mm_mask_storeu_epi8(to.as_mut_ptr().cast(), mask, bytes) };
         }
     }

@@ -1,4 +1,4 @@
-//! The pixels that are resized.
+//! Decoded pixels, which resizing reads.
 
 use super::super::depth::Depth;
 use super::super::geometry::{Rect, Sampling};
@@ -10,9 +10,10 @@ pub(crate) struct Decoded<'a> {
     /// Interleaved levels without padding: `rect.width * rect.height * channels` of them, of this depth. If a
     /// level has two bytes, they begin at an address suitable for a 16-bit number.
     pub(crate) pixels: &'a [u8],
-    /// The place of these pixels in the scaled image.
+    /// The rectangle of these pixels within the image at its reduced scale.
     pub(crate) rect: Rect,
-    /// The number of the image's pixels for each decoded pixel along each axis: 1, 2, 4 or 8.
+    /// The reduction of the scale: a decoded pixel stands for this number of the image's pixels along each
+    /// axis (1, 2, 4 or 8).
     pub(crate) reduction: u32,
     /// The number of channels: 1 or 3.
     pub(crate) channels: usize,
@@ -20,7 +21,7 @@ pub(crate) struct Decoded<'a> {
 }
 
 impl<'a> Decoded<'a> {
-    /// All pixels, if a sampling shows all of them in their own size.
+    /// Returns all pixels if `sampling` shows all of them without resizing.
     pub(crate) fn shown_whole(&self, sampling: &Sampling, size: Size) -> Option<&'a [u8]> {
         let Rect { width, height, .. } = self.rect;
         let is_whole = self.reduction == 1

@@ -1,9 +1,9 @@
-//! The pixels that are resized, as rows of bytes.
+//! The pixels that are resized, as rows of bytes for the AVX2 and AVX-512 code.
 
 use super::super::geometry::Rect;
 use super::decoded::Decoded;
 
-/// The rows of a view of the image.
+/// The rows of a view: the rectangle of decoded pixels that resizing reads.
 #[derive(Clone, Copy)]
 pub(super) struct RowSource<'a> {
     /// The pixels, from the first one of the view on.
@@ -12,7 +12,7 @@ pub(super) struct RowSource<'a> {
     pub(super) pitch: usize,
     /// The number of bytes of a row of the view.
     pub(super) bytes: usize,
-    /// The number of the view's last row, counted from 0.
+    /// The index of the view's last row.
     pub(super) last: usize,
 }
 

@@ -1,10 +1,10 @@
-//! Tests that every way to resize gives the library's pixels.
+//! Tests that the AVX2 and AVX-512 code gives the same pixels as `fast_image_resize`.
 
 use super::super::draws::Draws;
 use super::*;
 use crate::RowKey;
 
-/// Sizes, boxes and pixels are random; some are only copied along one axis, and some have a single pixel.
+/// Sizes, boxes and pixels are random. Some cases only copy along one axis, and some have a single pixel.
 #[test]
 fn pixels_are_those_of_the_library() {
     let mut draws = Draws::new(RowKey(7));

@@ -1,16 +1,17 @@
-//! The weights of the filter along one axis: those of `fast_image_resize`, to the last bit.
+//! Computes the weights of the bilinear filter along one axis, equal to those of `fast_image_resize` to the
+//! last bit.
 
-/// The number of weights that an instruction multiplies with levels and adds up.
+/// The number of weights that one AVX-512 instruction multiplies with levels and adds up.
 pub(super) const TAPS: usize = 4;
 
 /// The number of target pixels whose weights are computed together.
 pub(super) const GROUP: usize = 8;
 
-/// The most source pixels from which a target pixel may be made, for a scale of 8. If there are more, no
-/// weights are computed.
+/// The most source pixels that may contribute to a target pixel, for shrinking by a factor of up to 8. If a
+/// scale needs more, no weights are computed.
 const MAX_REACHED: usize = 17;
 
-/// The number of bits of a weight's sign and value.
+/// The number of bits of a rounded weight, without its sign.
 const WEIGHT_BITS: u32 = 15;
 const MAX_PRECISION: u32 = 21;
 
@@ -19,25 +20,26 @@ const MAX_PRECISION: u32 = 21;
 pub(super) struct LineWeights {
     /// The first pixel that contributes to each target pixel.
     pub(super) firsts: Vec<u32>,
-    /// The weights of each target pixel, in groups of four, with zeros after the last one.
+    /// The rounded weights of each target pixel, in groups of four. The last group is filled up with zeros.
     pub(super) values: Vec<[i16; TAPS]>,
     /// The number of groups of four weights that a target pixel has.
     pub(super) fours: usize,
-    /// The number of pairs of weights that a target pixel has, without a last pair that is zero for all
-    /// target pixels.
+    /// The number of pairs of weights of each target pixel, without pairs at the end that are zero for all
+    /// pixels.
     pub(super) pairs: usize,
     /// The number of fractional bits of a weight.
     pub(super) precision: u32,
-    /// The largest weight.
+    /// The largest rounded weight of all target pixels.
     pub(super) largest: i16,
-    /// The weights before they are rounded, for target pixels in groups: the first weights of all pixels of a
-    /// group, then their second weights.
+    /// The weights before rounding, for groups of eight target pixels: the first weights of all pixels of a
+    /// group, then their second weights, and so on.
     exact: Vec<[f64; GROUP]>,
 }
 
 impl LineWeights {
-    /// Computes the weights for a part of a line of `length` pixels that becomes `count` pixels. Returns
-    /// `None` if there is nothing to compute, or too much.
+    /// Computes the weights for resizing a part of a line to `count` pixels. The line has `length` pixels,
+    /// and the part begins at `from` and is `extent` long. Returns `None` for an empty line and for scales
+    /// above the limit.
     #[inline(always)]
     pub(super) fn set(&mut self, length: u32, (from, extent): (f64, f64), count: u32) -> Option<()> {
         let scale = (from + extent - from) / f64::from(count);
@@ -57,7 +59,7 @@ impl LineWeights {
         for (group, weights) in self.exact.chunks_exact_mut(reached).enumerate() {
             let mut centres = [0.0; GROUP];
             for (at, centre) in centres.iter_mut().enumerate() {
-                // The last group is completed by repetitions of the last pixel.
+                // The last group of eight is filled up by repeating the last pixel.
                 let pixel = (group * GROUP + at).min(count as usize - 1) as f64;
                 *centre = from + (pixel + 0.5) * scale;
             }
@@ -81,7 +83,8 @@ impl LineWeights {
         Some(())
     }
 
-    /// Rounds the weights of `count` pixels, each made from at most `reached` pixels.
+    /// Rounds the weights of `count` target pixels. `reached` is the number of unrounded weights of each
+    /// pixel.
     #[inline(always)]
     fn round(&mut self, reached: usize, count: usize) {
         let LineWeights { values, exact, fours, precision, .. } = self;
@@ -99,7 +102,7 @@ impl LineWeights {
         }
     }
 
-    /// The weights of one target pixel.
+    /// The rounded weights of the target pixel `at`.
     #[inline(always)]
     pub(super) fn for_pixel(&self, at: usize) -> &[[i16; TAPS]] {
         &self.values[at * self.fours..(at + 1) * self.fours]
@@ -116,7 +119,7 @@ impl LineWeights {
 
 /// The filter along one axis.
 struct Filter {
-    /// The reach of the filter, in source pixels.
+    /// The distance from its centre that the filter covers, in source pixels.
     radius: f64,
     in_radius: f64,
     /// The number of source pixels of the line.
@@ -124,9 +127,9 @@ struct Filter {
 }
 
 impl Filter {
-    /// The weights of a group of pixels with these centres, which add up to 1. Returns the first source pixel
-    /// that contributes to each pixel, and the number of weights up to the last one that is not zero for all
-    /// pixels.
+    /// Computes the weights of a group of target pixels with these centres; they add up to 1 for each pixel.
+    /// Returns the first source pixel that contributes to each target pixel, and the number of weights up to
+    /// the last one that is not zero for the whole group.
     #[inline(always)]
     fn weigh(&self, centres: &[f64; GROUP], weights: &mut [[f64; GROUP]]) -> Option<([u32; GROUP], usize)> {
         let Filter { radius, in_radius, end } = *self;
@@ -160,8 +163,8 @@ impl Filter {
     }
 }
 
-/// Converts a whole number that is not negative to bits: adding a large number moves its bits to the end of
-/// the mantissa.
+/// Returns bits whose lower part is the given whole number, which must not be negative. Adding 2^52 moves the
+/// number's bits to the end of the float's mantissa.
 #[inline(always)]
 fn whole_bits(number: f64) -> u64 {
     (number + (1u64 << (f64::MANTISSA_DIGITS - 1)) as f64).to_bits()

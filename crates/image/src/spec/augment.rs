@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use super::rotation::Interpolation;
 use super::{Image, RGB, is_never};
 
-/// The number of magnitudes of an operation if none is given, as in torchvision.
+/// The number of magnitudes of an operation unless the user sets it, as in torchvision.
 const DEFAULT_BINS: u32 = 31;
 /// The largest numbers of operations per image and of magnitudes that are accepted: far more than anybody
 /// uses.
 const MAX_OPS: u32 = 100;
 const MAX_BINS: u32 = 1_000;
-/// The number of bits of a level.
+/// The number of bits of a level (the value of a channel), which is the most that posterize can keep.
 const BITS: u8 = 8;
-/// The largest level.
+/// The largest level (value of a channel).
 const WHITE: f64 = 255.0;
 
 /// Automatic augmentation: random operations that a policy draws for each image.
 ///
 /// The operations are torchvision's: shear, translation and rotation, brightness, colour, contrast,
-/// sharpness, posterize, solarize, autocontrast, equalize and, in policies that were learned, invert. Places
-/// outside the image are black, and pixels that move are the nearest ones, unless
-/// [`interpolation`](Self::interpolation) and [`fill`](Self::fill) say otherwise.
+/// sharpness, posterize, solarize, autocontrast, equalize and, in policies that were learned, invert.
+/// Operations that move pixels take the nearest pixel, and leave black where the image has none;
+/// [`interpolation`](Self::interpolation) and [`fill`](Self::fill) change this.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -43,7 +43,7 @@ pub struct AutoAugment {
     pub(crate) fill: [u8; RGB],
 }
 
-/// How operations are chosen.
+/// How the operations for an image are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Policy {
@@ -53,9 +53,9 @@ pub(crate) enum Policy {
     Cifar10,
     /// One of 25 pairs that were learned on SVHN.
     Svhn,
-    /// Some operations, all of one magnitude.
+    /// RandAugment: `num_ops` random operations for each image, all with the same magnitude.
     Rand { num_ops: u32, magnitude: u32, num_magnitude_bins: u32 },
-    /// One operation of any magnitude, from wider ranges.
+    /// TrivialAugment: one random operation for each image, with a random magnitude from a wide range.
     TrivialWide { num_magnitude_bins: u32 },
 }
 
@@ -80,19 +80,21 @@ impl AutoAugment {
         AutoAugment::new(Policy::Svhn)
     }
 
-    /// `num_ops` operations of the same `magnitude`, which is the number of one of 31 steps from 0 (Cubuk et
-    /// al.: "RandAugment", 2020). torchvision's defaults are 2 and 9.
+    /// `num_ops` random operations for each image, all with the same `magnitude` (Cubuk et al.:
+    /// "RandAugment", 2020). Magnitudes are steps from 0, which changes an image least, to 30. torchvision's
+    /// defaults are 2 and 9.
     pub fn rand(num_ops: u32, magnitude: u32) -> AutoAugment {
         AutoAugment::new(Policy::Rand { num_ops, magnitude, num_magnitude_bins: DEFAULT_BINS })
     }
 
-    /// One operation of any magnitude (Müller, Hutter: "TrivialAugment", ICCV 2021).
+    /// One random operation for each image, with a random magnitude (Müller, Hutter: "TrivialAugment", ICCV
+    /// 2021).
     pub fn trivial_wide() -> AutoAugment {
         AutoAugment::new(Policy::TrivialWide { num_magnitude_bins: DEFAULT_BINS })
     }
 
-    /// Sets the number of magnitudes from which [`rand`](Self::rand) and [`trivial_wide`](Self::trivial_wide)
-    /// take one. Default: 31. The policies that were learned have 10, and do not change.
+    /// Sets the number of steps in which [`rand`](Self::rand) and [`trivial_wide`](Self::trivial_wide) count
+    /// magnitudes. Default: 31. The learned policies always have 10.
     #[must_use]
     pub fn num_magnitude_bins(self, bins: u32) -> AutoAugment {
         let policy = match self.policy {
@@ -105,14 +107,14 @@ impl AutoAugment {
         AutoAugment { policy, ..self }
     }
 
-    /// Sets how pixels that move are computed. Default: the nearest pixel.
+    /// Sets how operations that move pixels compute them. Default: the nearest pixel.
     #[must_use]
     pub fn interpolation(self, interpolation: Interpolation) -> AutoAugment {
         AutoAugment { interpolation, ..self }
     }
 
-    /// Sets a value for each channel, from 0 to 255, of places outside the image. A grey image uses the first
-    /// of the three. Default: 0.
+    /// Sets the colour that is used where an operation moves the image away: a value from 0 to 255 for each
+    /// channel. A grey image uses the first of the three. Default: 0.
     #[must_use]
     pub fn fill(self, fill: [u8; RGB]) -> AutoAugment {
         AutoAugment { fill, ..self }
@@ -159,19 +161,19 @@ impl fmt::Display for AutoAugment {
     }
 }
 
-/// Single operations, each with a probability.
+/// Single operations, each applied with a probability of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Steps {
     #[serde(skip_serializing_if = "is_never")]
     pub(crate) invert: f64,
-    /// The number of bits that are kept, and the probability.
+    /// The number of bits of a level that are kept, and the probability of the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) posterize: Option<(u8, f64)>,
-    /// The lowest level that is inverted, and the probability.
+    /// The threshold (levels of at least this value are inverted), and the probability of the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) solarize: Option<(f64, f64)>,
-    /// The factor of the sharpness (0 blurs, 1 changes nothing), and the probability.
+    /// The factor of the sharpness (0 blurs, 1 changes nothing), and the probability of the operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sharpness: Option<(f64, f64)>,
     #[serde(skip_serializing_if = "is_never")]
@@ -185,8 +187,8 @@ impl Steps {
         *self == Steps::default()
     }
 
-    /// The method that sets an operation, and the operation's probability, in the order in which operations
-    /// are made.
+    /// The name of the method that sets each operation, with the operation's probability. Operations are in
+    /// the order in which they are applied.
     pub(crate) fn probabilities(&self) -> [(&'static str, f64); 6] {
         let p = |step: Option<f64>| step.unwrap_or_default();
         [
@@ -243,7 +245,8 @@ impl fmt::Display for Steps {
 
 impl Image {
     /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment` and
-    /// `TrivialAugmentWide`. It comes after the flips and the rotation, before a colour jitter. Default: off.
+    /// `TrivialAugmentWide`. They are applied after the flips and the rotation, and before a colour jitter.
+    /// Default: off.
     ///
     /// Some operations move pixels, so columns of boxes, points and masks cannot follow the image. An image
     /// has one automatic augmentation; a second one is refused by [`Image::validate`].
@@ -255,7 +258,8 @@ impl Image {
 
     /// Inverts all levels with probability `p`: torchvision's `RandomInvert`. Default: 0.
     ///
-    /// It comes after a blur, and is followed by posterize, solarize, sharpness, autocontrast and equalize.
+    /// The order of the operations is: blur, this one, posterize, solarize, sharpness, autocontrast,
+    /// equalize.
     #[must_use]
     pub fn random_invert(self, p: f64) -> Image {
         Image { steps: Steps { invert: p, ..self.steps }, ..self }
@@ -268,15 +272,15 @@ impl Image {
         Image { steps: Steps { posterize: Some((bits, p)), ..self.steps }, ..self }
     }
 
-    /// Inverts levels of at least `threshold`, 0 to 255, with probability `p`: torchvision's
-    /// `RandomSolarize`. Default: off.
+    /// Inverts all levels of at least `threshold`, which is from 0 to 255, with probability `p`:
+    /// torchvision's `RandomSolarize`. Default: off.
     #[must_use]
     pub fn random_solarize(self, threshold: f64, p: f64) -> Image {
         Image { steps: Steps { solarize: Some((threshold, p)), ..self.steps }, ..self }
     }
 
-    /// Sharpens by a factor above 1, or blurs by one below it, with probability `p`: torchvision's
-    /// `RandomAdjustSharpness`. Default: off.
+    /// Sharpens the image by a `factor` above 1, or blurs it by a `factor` below 1, with probability `p`:
+    /// torchvision's `RandomAdjustSharpness`. Default: off.
     #[must_use]
     pub fn random_adjust_sharpness(self, factor: f64, p: f64) -> Image {
         Image { steps: Steps { sharpness: Some((factor, p)), ..self.steps }, ..self }
@@ -301,7 +305,7 @@ impl Image {
         self.auto_augment.is_some()
     }
 
-    /// Whether two epochs may see different operations.
+    /// Whether the operations for the same image may differ between epochs.
     pub(crate) fn draws_operations(&self) -> bool {
         let is_drawn = |p: f64| p > 0.0 && p < 1.0;
         self.auto_augment.is_some() || self.steps.probabilities().into_iter().any(|(_, p)| is_drawn(p))
@@ -316,8 +320,8 @@ impl Image {
         self.auto_augment.map_or(Ok(()), |augment| augment.validate())
     }
 
-    /// Refuses a column of geometry for an image with automatic augmentation, which the column does not
-    /// describe.
+    /// Refuses `emit_geometry` together with automatic augmentation, because the geometry cannot describe how
+    /// the augmentation moves pixels.
     pub(crate) fn validate_geometry(&self) -> Result<()> {
         if self.moves_pixels() && self.emit_geometry {
             return Err(Error::invalid("emit_geometry with an automatic augmentation").hint(

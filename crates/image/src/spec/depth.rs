@@ -1,4 +1,4 @@
-//! The option for the number of bits of a channel.
+//! The option [`Image::bit_depth`]: the number of bits per channel in which images are processed.
 
 use forebay_base::{Error, Result};
 
@@ -7,12 +7,11 @@ use crate::depth::Depth;
 use crate::pixel_type::PixelType;
 
 impl Image {
-    /// Sets the number of bits of a channel, 8 or 16, in which files of more than 8 bits are cropped, resized
-    /// and turned before they become floats. With 16, floats are `x / 65535` for such files. Default: 16 for
+    /// Sets the number of bits per channel, 8 or 16, with which files of more than 8 bits are cropped,
+    /// resized and rotated. They become floats only afterwards: `x / 65535` with 16 bits. Default: 16 for
     /// [`PixelType::U16`], 8 for every other type.
     ///
-    /// The option does not change files of 8 bits. Every random change of pixels but erasing works on 8 bits
-    /// only.
+    /// The option has no effect on files of 8 bits. Random changes of pixels, except erasing, need 8 bits.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -30,7 +29,7 @@ impl Image {
         Image { bit_depth: Some(bits), ..self }
     }
 
-    /// The depth in which files of more than 8 bits are processed.
+    /// The number of bits per channel in which files of more than 8 bits are processed.
     pub(crate) fn depth(&self) -> Depth {
         match (self.dtype, self.bit_depth) {
             (PixelType::U8, _) => Depth::Eight,

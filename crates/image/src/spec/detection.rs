@@ -1,5 +1,5 @@
-//! The crops and sizes of detection and segmentation: padded crops, random sizes on a canvas, and crops
-//! around boxes.
+//! The options for crops and sizes that detection and segmentation use: padded crops, random sizes on a
+//! canvas, and crops around boxes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,21 +10,22 @@ use serde::{Deserialize, Serialize};
 use super::{Framing, Image, Size};
 use crate::pixel_type::by_name;
 
-/// The range of the scale of [`Image::scale_jitter`], as in torchvision.
+/// The default range of the scale factor in [`Image::scale_jitter`], as in torchvision.
 const JITTER_SCALE: (f64, f64) = (0.1, 2.0);
-/// The range of the share of the image's width or height that a crop around boxes covers, as in torchvision.
+/// The default range for the width and the height of a crop around boxes, as shares of the image's width and
+/// height, as in torchvision.
 const IOU_SCALE: (f64, f64) = (0.3, 1.0);
-/// The range of the ratio of width to height of a crop around boxes, as in torchvision.
+/// The default range for the ratio of width to height of a crop around boxes, as in torchvision.
 const IOU_RATIO: (f64, f64) = (0.5, 2.0);
-/// The least overlaps (intersection over union) from which one is drawn for a crop around boxes, as in
-/// torchvision.
+/// The default choices for the overlap (intersection over union) that a crop around boxes must at least have
+/// with a box, as in torchvision. One is drawn for each image.
 const IOU_OPTIONS: [f64; 7] = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-/// The number of crops that are tried for one least overlap, as in torchvision.
+/// How many crops are tried for one drawn least overlap (with a box), as in torchvision.
 const IOU_TRIALS: u32 = 40;
-/// The largest number of tries for one least overlap that a spec may ask for.
+/// The largest number of crops that a spec may ask to try for one least overlap.
 const MOST_TRIALS: u32 = 10_000;
 
-/// The content of the padding of a random crop.
+/// The pixels in the padding of a random crop: one value, or a repetition of the image.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -78,17 +79,17 @@ impl FromStr for PaddingMode {
     }
 }
 
-/// Pixels beside an image: at its left, its top, its right and its bottom.
+/// The numbers of pixels that are added at the sides of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Padding {
-    /// The columns at the left.
+    /// The number of columns that are added at the left.
     pub left: u32,
-    /// The rows at the top.
+    /// The number of rows that are added at the top.
     pub top: u32,
-    /// The columns at the right.
+    /// The number of columns that are added at the right.
     pub right: u32,
-    /// The rows at the bottom.
+    /// The number of rows that are added at the bottom.
     pub bottom: u32,
 }
 
@@ -110,7 +111,7 @@ impl From<(u32, u32, u32, u32)> for Padding {
     }
 }
 
-/// The options of a crop that is not resized.
+/// The options of [`Image::random_crop`], whose crop is not resized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RandomCrop {
@@ -118,14 +119,14 @@ pub(crate) struct RandomCrop {
     pub(crate) mode: PaddingMode,
 }
 
-/// The options of an image whose shorter side has a random length.
+/// The options of [`Image::random_shortest_size`], which draws the length of the shorter side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ShortestSize {
     pub(crate) min_size: Vec<u32>,
 }
 
-/// The options of a crop around boxes.
+/// The options of [`Image::random_iou_crop`], whose crop is drawn around boxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IouCrop {
@@ -136,11 +137,12 @@ pub(crate) struct IouCrop {
 
 impl Image {
     /// A random box of this size, which is not resized: torchvision's `RandomCrop(size)`. The image may be
-    /// [padded](Image::padding) before it is cropped; one that is smaller than the crop is padded on both
-    /// sides by what it lacks, as with `pad_if_needed=True`.
+    /// [padded](Image::padding) before it is cropped. An image that is smaller than the crop is then padded
+    /// on both sides by the difference, as with `pad_if_needed=True`.
     ///
-    /// Padding is 0, or the value of [`Image::fill`], or repeats the image: [`Image::padding_mode`]. Flips
-    /// mirror the crop with its padding; effects and rotations change only the image.
+    /// The padding is filled with the value of [`Image::fill`], by default 0, or with pixels of the image, as
+    /// [`Image::padding_mode`] says. Flips mirror the crop together with its padding; effects and rotations
+    /// change only the image.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -155,15 +157,16 @@ impl Image {
         Image::new(Framing::RandomCrop(RandomCrop::default()), size.into())
     }
 
-    /// Sets the pixels that are added on each side before [`Image::random_crop`]: one number, one for left
-    /// and right and one for top and bottom, or left, top, right and bottom. Default: 0.
+    /// Sets the number of pixels that are added on each side before [`Image::random_crop`]. It is one number
+    /// for all sides, a pair (left and right, top and bottom), or four (left, top, right, bottom). Default:
+    /// 0.
     #[must_use]
     pub fn padding(self, padding: impl Into<Padding>) -> Image {
         let padding = padding.into();
         self.with_crop("padding", |crop| crop.padding = padding)
     }
 
-    /// Sets the content of the padding of [`Image::random_crop`]. Default: [`PaddingMode::Constant`].
+    /// Sets what the padding of [`Image::random_crop`] shows. Default: [`PaddingMode::Constant`].
     #[must_use]
     pub fn padding_mode(self, mode: PaddingMode) -> Image {
         self.with_crop("padding_mode", |crop| crop.mode = mode)
@@ -177,13 +180,13 @@ impl Image {
         self
     }
 
-    /// The whole image in its own shape on a canvas of `max_size`: its shorter side has a length that is
-    /// drawn from `min_size`, or less if its longer side then has no room. torchvision's
-    /// `RandomShortestSize(min_size, max_size)`, padded.
+    /// The whole image, with its aspect ratio, on a canvas of `max_size`: torchvision's
+    /// `RandomShortestSize(min_size, max_size)`, padded. The length of the shorter side is drawn from
+    /// `min_size`; if the image then does not fit on the canvas, it is made smaller until it fits.
     ///
     /// The image is in the upper left corner or [centred](Image::centered), and the rest of the canvas has
-    /// the value of [`Image::fill`]. With [`Image::ragged`] there is only the image, in its own size. The
-    /// column `<column>.size` is delivered as for [`Image::fit`].
+    /// the value of [`Image::fill`]. With [`Image::ragged`] there is no canvas, and each image has its own
+    /// size. The column `<column>.size` is delivered as for [`Image::fit`].
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -197,10 +200,10 @@ impl Image {
         Image::new(Framing::RandomShortestSize(ShortestSize { min_size }), max_size.into())
     }
 
-    /// The image scaled at random, on a canvas of this size: large-scale jitter. Its scale is drawn from a
-    /// [range](Image::scale), 0.1 to 2 by default, times the largest with which the whole image fits:
-    /// torchvision's `ScaleJitter`. A larger image is then cropped at random; a smaller one is in the upper
-    /// left corner, and the rest has the value of [`Image::fill`].
+    /// The image resized by a random factor, on a canvas of this size (large-scale jitter): torchvision's
+    /// `ScaleJitter`. With a factor of 1, the image is as large as fits on the canvas; the factor is drawn
+    /// from [`Image::scale`], 0.1 to 2 by default. An image that is then larger than the canvas is cropped at
+    /// random; a smaller one is in the upper left corner, and the rest has the value of [`Image::fill`].
     ///
     /// The column `<column>.size` is delivered as for [`Image::fit`].
     ///
@@ -215,14 +218,15 @@ impl Image {
         Image::new(Framing::ScaleJitter, size.into())
     }
 
-    /// A random box that holds the centre of a box of the column `boxes` and overlaps one of them enough,
-    /// stretched to this size: torchvision's `RandomIoUCrop` and `Resize`, as for SSD.
+    /// A random crop around objects, stretched to this size: torchvision's `RandomIoUCrop` and `Resize`, as
+    /// for SSD. The objects' boxes are in the column `boxes`, which must be decoded as boxes of this image.
+    /// The crop contains the centre of a box, and overlaps that box enough.
     ///
-    /// The least overlap, intersection over union, is drawn from [`Image::sampler_options`]; with 1 the whole
-    /// image is shown. Sides are drawn from the range [`Image::scale`], 0.3 to 1 of the image's, until width
-    /// over height is in [`Image::ratio`], 0.5 to 2, for up to [`Image::trials`] crops; then another least
-    /// overlap is drawn. An image without boxes is shown as a whole. `boxes` names a column that follows this
-    /// image.
+    /// How much overlap (intersection over union) is enough is drawn from [`Image::sampler_options`]; 1 shows
+    /// the whole image. Then up to [`Image::trials`] crops are tried. Their sides are drawn from
+    /// [`Image::scale`], 0.3 to 1 of the image's sides, and width over height must be in [`Image::ratio`],
+    /// 0.5 to 2. If no crop overlaps enough, another least overlap is drawn. An image without boxes is shown
+    /// as a whole.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -237,15 +241,16 @@ impl Image {
         Image::new(Framing::RandomIouCrop(crop), size.into())
     }
 
-    /// Sets the least overlaps from which [`Image::random_iou_crop`] draws one. Default: 0, 0.1, 0.3, 0.5,
-    /// 0.7, 0.9 and 1.
+    /// Sets the choices from which [`Image::random_iou_crop`] draws the least overlap with a box. Default: 0,
+    /// 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
     #[must_use]
     pub fn sampler_options(self, options: impl IntoIterator<Item = f64>) -> Image {
         let options = options.into_iter().collect();
         self.with_iou("sampler_options", |crop| crop.sampler_options = options)
     }
 
-    /// Sets the number of crops that [`Image::random_iou_crop`] tries for one least overlap. Default: 40.
+    /// Sets how many crops [`Image::random_iou_crop`] tries before it draws another least overlap. Default:
+    /// 40.
     #[must_use]
     pub fn trials(self, trials: u32) -> Image {
         self.with_iou("trials", |crop| crop.trials = trials)
@@ -259,7 +264,7 @@ impl Image {
         self
     }
 
-    /// The column of boxes that a [crop around boxes](Image::random_iou_crop) looks at.
+    /// The name of the column of boxes that [`Image::random_iou_crop`] crops around; `None` for other crops.
     pub fn crops_around(&self) -> Option<&str> {
         match &self.framing {
             Framing::RandomIouCrop(crop) => Some(&crop.boxes),
@@ -267,8 +272,8 @@ impl Image {
         }
     }
 
-    /// The range from which the scale is drawn: a share of the area or, for scale jitter and crops around
-    /// boxes, a factor of the sides.
+    /// The range from which the size of a crop is drawn: its share of the image's area. For scale jitter it
+    /// is the range of the factor of both sides, and for crops around boxes that of the share of each side.
     pub(crate) fn scale_range(&self) -> (f64, f64) {
         self.scale.unwrap_or(match self.framing {
             Framing::ScaleJitter => JITTER_SCALE,
@@ -277,7 +282,7 @@ impl Image {
         })
     }
 
-    /// The range of the ratio of width to height of a crop.
+    /// The range from which the ratio of width to height of a crop is drawn.
     pub(crate) fn ratio_range(&self) -> (f64, f64) {
         self.ratio.unwrap_or(match self.framing {
             Framing::RandomIouCrop(_) => IOU_RATIO,
@@ -285,7 +290,8 @@ impl Image {
         })
     }
 
-    /// Refuses options of the framings in this module that can never work.
+    /// Refuses options of random crops, random sizes and crops around boxes that cannot work, whatever other
+    /// options are set later.
     pub(super) fn validate_detection(&self) -> Result<()> {
         if let Some(option) = self.misplaced {
             let of = if option.starts_with("padding") { "random_crop" } else { "random_iou_crop" };
@@ -337,7 +343,7 @@ impl Image {
         Ok(())
     }
 
-    /// Writes the framing like code, for [`Display`](fmt::Display).
+    /// Writes the constructor with its options, as in code, for the spec's [`Display`](fmt::Display).
     pub(super) fn write_detection(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Size { height, width } = self.size;
         let fill = |f: &mut fmt::Formatter<'_>| match self.fill {
@@ -374,7 +380,8 @@ impl Image {
 }
 
 impl Framing {
-    /// Whether the image is on a canvas that it need not cover.
+    /// Whether the image is placed on a canvas of the result's size, which may show fill values beside the
+    /// image.
     pub(crate) fn has_canvas(&self) -> bool {
         match self {
             Framing::Fit | Framing::RandomShortestSize(_) | Framing::ScaleJitter => true,
@@ -386,7 +393,7 @@ impl Framing {
         }
     }
 
-    /// Whether the part that is shown, or its size, is drawn for each row.
+    /// Whether the part of the image that is shown, or its size, is random.
     pub(crate) fn is_drawn(&self) -> bool {
         !matches!(self, Framing::Resize | Framing::CenterCrop | Framing::Fit)
     }

@@ -1,4 +1,4 @@
-//! The options for random changes of pixels.
+//! The options for random changes of pixels: colour jitter, grey, blur and erasing.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Image, RGB, Steps};
 
-/// The range of the share of the area that is erased, as in torchvision.
+/// The default range for the share of the image's area that is erased, as in torchvision.
 const DEFAULT_ERASED: (f64, f64) = (0.02, 0.33);
-/// The range of the ratio of height to width of the erased box, as in torchvision.
+/// The default range for the ratio of height to width of the erased box, as in torchvision.
 const DEFAULT_ERASED_RATIO: (f64, f64) = (0.3, 3.3);
-/// The largest change of a hue: half a turn.
+/// The largest change of a hue: half a turn of the colour circle.
 const MAX_HUE: f64 = 0.5;
 
-/// The amounts by which colours may change.
+/// By how much a colour jitter may change each property, and its probability.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ColorJitter {
@@ -25,7 +25,7 @@ pub(crate) struct ColorJitter {
     pub(crate) p: f64,
 }
 
-/// The strength of the blur.
+/// The options of a Gaussian blur, and its probability.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GaussianBlur {
@@ -34,7 +34,8 @@ pub(crate) struct GaussianBlur {
     pub(crate) p: f64,
 }
 
-/// The box that is erased, and its content.
+/// The options of random erasing: its probability, the range of the box's area and shape, and the value that
+/// the box gets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RandomErasing {
@@ -47,7 +48,7 @@ pub(crate) struct RandomErasing {
 impl Image {
     /// Changes brightness, contrast, saturation and hue in random order: torchvision's `ColorJitter`. Factors
     /// are drawn from `max(0, 1 - amount)` to `1 + amount`, and the hue is turned by up to `hue` (0 to 0.5)
-    /// of a turn; 0 changes nothing.
+    /// of a turn; an amount of 0 changes nothing.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -59,7 +60,7 @@ impl Image {
         self.color_jitter_with(1.0, brightness, contrast, saturation, hue)
     }
 
-    /// Applies [`color_jitter`](Image::color_jitter) with probability `p`. Default: off.
+    /// Applies [`color_jitter`](Image::color_jitter) with probability `p`.
     #[must_use]
     pub fn color_jitter_with(
         self,
@@ -79,29 +80,30 @@ impl Image {
         Image { random_grayscale: p, ..self }
     }
 
-    /// Blurs with a Gaussian of `kernel_size` x `kernel_size` pixels, an odd number, with a standard
-    /// deviation drawn from `sigma`: torchvision's `GaussianBlur`, whose default range is (0.1, 2).
+    /// Blurs the image with a Gaussian kernel of `kernel_size` x `kernel_size` pixels, an odd number. The
+    /// standard deviation is drawn from `sigma`. The method is torchvision's `GaussianBlur`, whose default
+    /// range is (0.1, 2).
     #[must_use]
     pub fn gaussian_blur(self, kernel_size: u32, sigma: (f64, f64)) -> Image {
         self.gaussian_blur_with(1.0, kernel_size, sigma)
     }
 
-    /// Applies [`gaussian_blur`](Image::gaussian_blur) with probability `p`. Default: off.
+    /// Applies [`gaussian_blur`](Image::gaussian_blur) with probability `p`.
     #[must_use]
     pub fn gaussian_blur_with(self, p: f64, kernel_size: u32, sigma: (f64, f64)) -> Image {
         Image { gaussian_blur: Some(GaussianBlur { kernel_size, sigma, p }), ..self }
     }
 
     /// Overwrites a random box with 0, with probability `p`: torchvision's `RandomErasing` with its defaults.
-    /// It comes last, after [`normalize`](Image::normalize).
+    /// This is the last step, after [`normalize`](Image::normalize).
     #[must_use]
     pub fn random_erasing(self, p: f64) -> Image {
         self.random_erasing_with(p, DEFAULT_ERASED, DEFAULT_ERASED_RATIO, [0.0; RGB])
     }
 
-    /// Works like [`random_erasing`](Image::random_erasing), with a box whose share of the area and whose
-    /// height over width are drawn from `scale` and `ratio`, and with a `value` for each channel, in the
-    /// delivered number type. A grey image uses the first of the three. Default: off.
+    /// Works like [`random_erasing`](Image::random_erasing), with other options. The box's share of the area
+    /// is drawn from `scale`, and its ratio of height to width from `ratio`. `value` is written for each
+    /// channel, in the delivered number type; a grey image uses the first of the three.
     #[must_use]
     pub fn random_erasing_with(
         self,
@@ -113,7 +115,7 @@ impl Image {
         Image { random_erasing: Some(RandomErasing { p, scale, ratio, value }), ..self }
     }
 
-    /// The spec without random changes of pixels at the target size.
+    /// The same spec without random changes of pixels (colours, blur, erasing and other operations).
     pub(crate) fn without_effects(self) -> Image {
         Image {
             color_jitter: None,
@@ -126,7 +128,7 @@ impl Image {
         }
     }
 
-    /// Whether two epochs may see different values of the same pixel.
+    /// Whether colours, blur or erasing of the same image may differ between epochs.
     pub(crate) fn draws_effects(&self) -> bool {
         let is_drawn = |p: f64| p > 0.0 && p < 1.0;
         self.color_jitter.is_some_and(|ColorJitter { brightness, contrast, saturation, hue, p }| {
@@ -138,7 +140,7 @@ impl Image {
             || self.random_erasing.is_some_and(|erasing| erasing.p > 0.0)
     }
 
-    /// Refuses settings that cannot work, whatever methods follow.
+    /// Refuses settings that cannot work, whatever methods are called later.
     pub(crate) fn validate_effects(&self) -> Result<()> {
         let probabilities = [
             ("a colour jitter", self.color_jitter.map(|jitter| jitter.p)),
@@ -204,7 +206,7 @@ impl Image {
         }
     }
 
-    /// Writes the methods that set effects, as they are written in code.
+    /// Writes the method calls that set the effects, as in code.
     pub(crate) fn write_effects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(augment) = self.auto_augment {
             write!(f, "{augment}")?;

@@ -1,5 +1,5 @@
-//! Images that are shown like another image of the same row: the same part, mirrored and rotated in the same
-//! way.
+//! Options of images that follow another image of the same row: they show the same part, mirrored and rotated
+//! in the same way.
 //!
 //! The part is a share of each image's width and height, so the two images may differ in size.
 
@@ -8,14 +8,13 @@ use forebay_base::{Error, Result};
 use super::{Framing, Image};
 
 impl Image {
-    /// Shows the image like the one in another column of the same row: the same part of it, mirrored and
-    /// rotated in the same way. Default: a crop, flips and a rotation of its own, unrelated to those of other
-    /// columns.
+    /// Shows the image like the image in another column of the same row: with the same crop, flips and
+    /// rotation. By default, they are drawn for each column independently.
     ///
-    /// The part is a share of the image's width and height, so a depth map of half the size has the same
-    /// crop. Size, colours, number type and layout are this image's own. Draws that both images make, such as
-    /// the factors of a [`color_jitter`](Image::color_jitter), are the same. The crop, flips and rotation may
-    /// be left out here, but must not differ.
+    /// The crop is a share of the image's width and height, so it fits a depth map of half the size as well.
+    /// This image has its own size, colours, number type and layout. If both images have a random change of
+    /// pixels, such as a [`color_jitter`](Image::color_jitter), its random numbers are the same. The crop,
+    /// flips and rotation may be left out here, but must not differ.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -31,7 +30,7 @@ impl Image {
         Image { of: Some(image.into()), ..self }
     }
 
-    /// The column of the image that this image follows.
+    /// The name of the column whose image this image follows; `None` if it follows no other.
     pub fn follows(&self) -> Option<&str> {
         self.of.as_deref()
     }
@@ -88,19 +87,19 @@ impl Image {
         Ok(shown)
     }
 
-    /// This spec with the options of another spec that say how a cell is read: raw pixels, the EXIF
-    /// orientation and the size limit.
+    /// This spec with those options of `other` that say how a cell is read: raw pixels, the EXIF orientation
+    /// and the limit on pixels.
     pub fn seen_as(&self, other: &Image) -> Image {
         let Image { exif_orientation, max_pixels, raw, .. } = *other;
         Image { exif_orientation, max_pixels, raw, ..self.clone() }
     }
 
-    /// Refuses an image that is read from a cell in another way than `other`: both could not be made from one
-    /// decoding.
+    /// Refuses this spec if it reads a cell differently than `other`, because both images are made from one
+    /// decoded cell.
     ///
     /// # Errors
-    /// Fails if the specs differ in colour or grey, in bits, in the EXIF orientation, in raw pixels or in the
-    /// size limit.
+    /// Fails if the specs differ in `grayscale`, the bit depth, the EXIF orientation, raw pixels or the limit
+    /// on pixels.
     pub fn check_read_as(&self, other: &Image) -> Result<()> {
         let differs = [
             ("grayscale", self.grayscale != other.grayscale),
@@ -136,8 +135,8 @@ impl Image {
         }
     }
 
-    /// Whether the part that is shown depends on the image's size alone, so that another image cannot take it
-    /// over.
+    /// Whether this is a centre crop, which is computed from the size of the image. The spec of an image that
+    /// follows this one does not contain the crop.
     pub fn crops_by_size(&self) -> bool {
         self.framing == Framing::CenterCrop
     }

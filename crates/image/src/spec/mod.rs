@@ -1,4 +1,5 @@
-//! The description of how an image becomes an array: a small immutable value. Other modules carry it out.
+//! The spec of an image: an immutable value that describes how an encoded image becomes an array. Other
+//! modules do the work.
 
 mod augment;
 mod depth;
@@ -30,17 +31,19 @@ pub(super) const RGB: usize = 3;
 /// The number of channels of a grey image.
 pub(super) const LUMA: usize = 1;
 
-/// The range of the share of the area that a random crop covers, as in torchvision.
+/// The default range for the share of the image's area that a random crop covers, as in torchvision.
 const DEFAULT_SCALE: (f64, f64) = (0.08, 1.0);
-/// The range of the ratio of width to height of a random crop, as in torchvision.
+/// The default range for the ratio of width to height of a random crop, as in torchvision.
 const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
-/// The length of the shorter side before a centre crop. ImageNet evaluations use it with a crop of 224.
+/// The default length of the shorter side before a centre crop, which evaluations on ImageNet use with a crop
+/// of 224.
 const DEFAULT_SHORTER: u32 = 256;
 const DEFAULT_FLIP: f64 = 0.5;
-/// The limit at which Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
+/// The default limit on pixels, above which Pillow refuses an image as a "decompression bomb": twice the
+/// number of RGB pixels that fit in 256 MiB.
 pub(super) const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 
-/// Height and width in pixels. A single number is a square.
+/// Height and width in pixels. A single number gives a square.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -76,28 +79,28 @@ impl From<(u32, u32)> for Size {
 pub(super) enum Framing {
     /// The whole image, stretched.
     Resize,
-    /// A random box.
+    /// A random box, resized.
     RandomResizedCrop,
-    /// The middle of the image.
+    /// The middle of the image, after its shorter side is resized.
     CenterCrop,
-    /// The whole image in its own shape, on a canvas.
+    /// The whole image with its aspect ratio, on a canvas.
     Fit,
-    /// A random box of the size of the result, which may extend beyond the image.
+    /// A random box as large as the result, which is not resized and may extend beyond the image.
     RandomCrop(RandomCrop),
-    /// The whole image in its own shape, in a random size, on a canvas.
+    /// The whole image with its aspect ratio, in a random size, on a canvas.
     RandomShortestSize(ShortestSize),
-    /// The image in a random size, or a random part of it, on a canvas.
+    /// The image in a random size, on a canvas; cropped at random if it is larger than the canvas.
     ScaleJitter,
-    /// A random box around boxes of the image.
+    /// A random box around objects of the image.
     RandomIouCrop(IouCrop),
 }
 
 /// A description of how an image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. A resize is antialiased, and bilinear unless [`Image::resampling`]
-/// says otherwise, like torchvision's on PIL images. A value is built by a constructor, such as
-/// [`Image::resize`], and adjusted by methods that take and return it. Defaults: uint8, RGB, NHWC, no flip.
-/// Nothing here panics; [`Image::validate`] reports settings that cannot work.
+/// says otherwise, like torchvision's on PIL images. Build a value with a constructor, such as
+/// [`Image::resize`], and change it with methods that take and return it. Defaults: uint8, RGB, NHWC, no
+/// flip. No method panics; [`Image::validate`] reports settings that cannot work.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -168,10 +171,10 @@ pub struct Image {
     pub(super) auto_augment: Option<AutoAugment>,
     #[serde(default, skip_serializing_if = "Steps::is_off")]
     pub(super) steps: Steps,
-    /// The column of the image that this image follows.
+    /// The name of the column whose image this image follows: it shows the same part of the row's image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
-    /// The name of an option that was set although it belongs to another framing; validation refuses it.
+    /// The name of an option that was set although it belongs to another constructor; validation refuses it.
     #[serde(skip)]
     misplaced: Option<&'static str>,
     /// Whether a second automatic augmentation was set, which validation refuses.
@@ -179,8 +182,8 @@ pub struct Image {
     is_augmented_twice: bool,
 }
 
-/// Normalisation: subtracts the mean of each channel and divides by its standard deviation, on values in [0,
-/// 1].
+/// Normalisation of values in [0, 1]: the mean of each channel is subtracted, and the result divided by the
+/// standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Normalize {
@@ -192,7 +195,7 @@ fn default_max_pixels() -> u64 {
     DEFAULT_MAX_PIXELS
 }
 
-/// Whether a probability is 0, so that the operation is off and left out of the canonical form.
+/// Whether a probability is 0. The operation is then off, and is not written to JSON.
 fn is_never(p: &f64) -> bool {
     *p == 0.0
 }
@@ -249,20 +252,19 @@ impl Image {
     }
 
     /// The middle of the image after resizing its shorter side to 256 pixels: torchvision's `Resize(256)` and
-    /// `CenterCrop(size)`, done in one step. Adjusted by [`Image::resize_shorter`].
+    /// `CenterCrop(size)` in one step. Adjusted by [`Image::resize_shorter`].
     pub fn center_crop(size: impl Into<Size>) -> Image {
         Image::new(Framing::CenterCrop, size.into())
     }
 
-    /// The whole image in its own shape, in the upper left corner of a canvas of this size, or in its
-    /// [middle](Image::centered). A larger image is shrunk until it fits; a smaller one keeps its size,
-    /// unless [`Image::resize_shorter`] says otherwise. The rest of the canvas is 0, or filled by
-    /// [`Image::fill`].
+    /// The whole image with its aspect ratio, in the upper left corner of a canvas of this size, or in its
+    /// [middle](Image::centered). An image that is larger than the canvas is shrunk until it fits; a smaller
+    /// one keeps its size, unless [`Image::resize_shorter`] says otherwise. The rest of the canvas has the
+    /// value of [`Image::fill`], by default 0.
     ///
-    /// A column `<column>.size` is delivered as well, after the stored ones: height and width of each image
-    /// on its canvas in pixels, two int32 numbers for each row. Boxes, points and masks follow the image.
-    /// Colour jitter, blur and erasing change only the image and not the rest of the canvas, and flips mirror
-    /// it in its place.
+    /// A column `<column>.size` is delivered after the stored columns. It has two int32 numbers for each row:
+    /// the height and width in pixels of the image on its canvas. Boxes, points and masks are moved with the
+    /// image. Flips, colour jitter, blur and erasing change only the image, and not the rest of the canvas.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -277,8 +279,8 @@ impl Image {
     }
 
     /// Sets the smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
-    /// For [`Image::scale_jitter`] it is the range of the scale, and for [`Image::random_iou_crop`] that of
-    /// the share of each side.
+    /// For [`Image::scale_jitter`] it is the range of the factor by which the image is resized, and for
+    /// [`Image::random_iou_crop`] the range of the crop's share of each side.
     #[must_use]
     pub fn scale(self, scale: (f64, f64)) -> Image {
         Image { scale: Some(scale), ..self }
@@ -291,23 +293,23 @@ impl Image {
         Image { ratio: Some(ratio), ..self }
     }
 
-    /// Sets the length in pixels of the shorter side before a centre crop, or on the canvas of [`Image::fit`]
-    /// if that leaves room for the longer one. Default: 256 for a centre crop, the image's own for `fit`.
+    /// Sets the length in pixels to which [`Image::center_crop`] (default: 256) or [`Image::fit`] resizes the
+    /// shorter side. `fit` then shrinks the image until it fits on the canvas; by default, it only shrinks.
     #[must_use]
     pub fn resize_shorter(self, pixels: u32) -> Image {
         Image { shorter: Some(pixels), ..self }
     }
 
-    /// Sets the value of the canvas where the image does not cover it, for [`Image::fit`] and other framings:
-    /// a number for each channel, in the delivered number type. A grey image uses the first of the three.
-    /// Default: 0.
+    /// Sets the value of the canvas beside the image, for [`Image::fit`] and other constructors with a canvas
+    /// or padding. It has a number for each channel, in the delivered number type; a grey image uses the
+    /// first of the three. Default: 0.
     #[must_use]
     pub fn fill(self, value: [f32; RGB]) -> Image {
         Image { fill: Some(value), ..self }
     }
 
     /// Puts the image in the middle of the canvas of [`Image::fit`], with one more pixel below it or to its
-    /// right if the rest is odd. Default: in the upper left corner.
+    /// right if the rest cannot be halved. Default: in the upper left corner.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -323,12 +325,13 @@ impl Image {
         Image { centered: true, ..self }
     }
 
-    /// Removes the canvas of [`Image::fit`]: each image is delivered in its own size, and `size` is the
-    /// largest that one may have. A column of images is then a list of rows for each image, with a list of
-    /// pixels in each row; all pixels are one block of memory. Only for [`Layout::Nhwc`]. Default: off.
+    /// Removes the canvas of [`Image::fit`]: each image is delivered in its own size, and the size that is
+    /// given to `fit` is the largest size of an image. A column of images then has a list of rows for each
+    /// image, and each row has a list of pixels; all pixels are one block of memory. Only for
+    /// [`Layout::Nhwc`]. Default: off.
     ///
-    /// While a batch is made, it takes the memory of images of the largest size. A slot for a single image
-    /// has room for the largest size, and begins with the image's pixels.
+    /// While a batch is being made, it takes as much memory as if all images had the largest size. A slot for
+    /// a single image has room for the largest size, and begins with the image's pixels.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -355,8 +358,8 @@ impl Image {
         Image { flip: p, ..self }
     }
 
-    /// Mirrors the image top to bottom with probability 1/2: torchvision's `RandomVerticalFlip`. It does not
-    /// change the draws of crops and other flips.
+    /// Mirrors the image top to bottom with probability 1/2: torchvision's `RandomVerticalFlip`. Crops and
+    /// horizontal flips are the same with this option as without it.
     #[must_use]
     pub fn vertical_flip(self) -> Image {
         self.vertical_flip_with(DEFAULT_FLIP)
@@ -368,18 +371,18 @@ impl Image {
         Image { vertical_flip: p, ..self }
     }
 
-    /// Normalises each channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For
-    /// floats only; a grey image uses the first mean and the first deviation.
+    /// Normalises each channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. It needs
+    /// a float type; a grey image uses the first mean and the first deviation.
     ///
-    /// Without it, floats are `x / 255`: in [0, 1], like those of torchvision's `ToTensor`. With
-    /// [`bit_depth(16)`](Image::bit_depth) 65535 takes the place of 255 for files of more than 8 bits.
+    /// Without this option, floats are `x / 255`, in [0, 1], like those of torchvision's `ToTensor`. With
+    /// [`bit_depth(16)`](Image::bit_depth), 65535 replaces 255 for files of more than 8 bits.
     #[must_use]
     pub fn normalize(self, mean: [f32; RGB], std: [f32; RGB]) -> Image {
         Image { normalize: Some(Normalize { mean, std }), ..self }
     }
 
-    /// Sets the number type. Default: [`PixelType::U8`]. [`PixelType::U16`] keeps all bits of 16-bit files;
-    /// every other type has their high byte, unless [`Image::bit_depth`] says otherwise.
+    /// Sets the number type. Default: [`PixelType::U8`]. For files of 16 bits, [`PixelType::U16`] keeps all
+    /// bits; other types keep only the high byte, unless [`Image::bit_depth`] is 16.
     #[must_use]
     pub fn dtype(self, dtype: PixelType) -> Image {
         Image { dtype, ..self }
@@ -397,17 +400,17 @@ impl Image {
         Image { grayscale: true, ..self }
     }
 
-    /// Turns and mirrors the image as its orientation says, like Pillow's `ImageOps.exif_transpose`: by EXIF
-    /// in JPEG, WebP and PNG (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default:
-    /// off, as in torchvision.
+    /// Rotates and mirrors the image as its file's orientation says, like Pillow's `ImageOps.exif_transpose`.
+    /// The orientation is taken from EXIF data in JPEG, WebP and PNG (the `eXIf` chunk, but not EXIF in text
+    /// chunks), and from the tag of a TIFF. Default: off, as in torchvision.
     #[must_use]
     pub fn exif_orientation(self, apply: bool) -> Image {
         Image { exif_orientation: apply, ..self }
     }
 
-    /// Sets the most pixels that an image may have, by its header; an image with more is refused before
-    /// anything is allocated. The memory for decoding is limited too: in a loader by its memory budget, else
-    /// to 16 bytes for each of these pixels. Default: 178,956,970, as in Pillow.
+    /// Sets the largest number of pixels that an image may have. An image whose header says more is refused
+    /// before memory is allocated. The memory for decoding is limited too: in a loader by its memory budget,
+    /// otherwise to 16 bytes for each of these pixels. Default: 178,956,970, as in Pillow.
     #[must_use]
     pub fn max_pixels(self, pixels: u64) -> Image {
         Image { max_pixels: pixels, ..self }
@@ -416,21 +419,26 @@ impl Image {
     /// Delivers one more column after the stored ones, `<column>.geometry`: how each image was cropped and
     /// mirrored, so that other data can be transformed in the same way. Default: off.
     ///
-    /// It holds eight float32 numbers for each row: top, left, height and width of the part that is shown, in
-    /// pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0; the same for top
-    /// to bottom; and height and width of the whole image. All refer to the image as it is seen: with
-    /// [`exif_orientation`](Image::exif_orientation), after it was turned. The part of a centre crop need not
-    /// begin at a whole pixel. A point `(x, y)` of the image is at
-    /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before
-    /// these are mirrored. On the canvas of [`fit`](Image::fit) `H` and `W` are those of the image there, and
-    /// a [centred](Image::centered) one begins at half of the rest. If images are
-    /// [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
+    /// The column has eight float32 numbers for each row, or nine if images are
+    /// [rotated](Image::random_rotation):
+    ///
+    /// * top, left, height and width of the crop, in pixels of the image before it is cropped;
+    /// * 1 if the image is mirrored left to right, else 0;
+    /// * 1 if it is mirrored top to bottom, else 0;
+    /// * height and width of the whole image;
+    /// * the angle of the rotation in degrees, counter-clockwise (only if images are rotated).
+    ///
+    /// With [`exif_orientation`](Image::exif_orientation), all numbers refer to the upright image. A centre
+    /// crop need not begin at a whole pixel. If the delivered image has `H` x `W` pixels, a point `(x, y)` of
+    /// the image is at `((x - left) * W / width, (y - top) * H / height)`, before mirroring. With
+    /// [`fit`](Image::fit), `H` and `W` are the image's size on the canvas; if it is
+    /// [centred](Image::centered), its position on the canvas, half of the rest, is added.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
         Image { emit_geometry: true, ..self }
     }
 
-    /// Whether a column of geometry is delivered.
+    /// Whether the column `<column>.geometry` is delivered.
     pub fn emits_geometry(&self) -> bool {
         self.emit_geometry
     }
@@ -464,12 +472,12 @@ impl Image {
         self.layout
     }
 
-    /// The number of bytes of one image, which is the length of its slot.
+    /// The number of bytes of one delivered image, which is the length of the slot to decode it into.
     pub fn bytes_per_image(&self) -> usize {
         self.shape().iter().product::<usize>() * self.dtype.bytes()
     }
 
-    /// Whether two epochs may see different pixels of the same row.
+    /// Whether the pixels of the same row may differ between epochs.
     pub fn is_random(&self) -> bool {
         let is_drawn = |p: f64| p > 0.0 && p < 1.0;
         self.of.is_some()
@@ -481,18 +489,18 @@ impl Image {
             || self.draws_operations()
     }
 
-    /// The value as one line of JSON, the same for equal values: for saved positions and cache keys.
+    /// The spec as one line of JSON, for saved positions and cache keys. Equal specs give equal text.
     pub fn canonical(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Whether a cache that keeps images in another form must also keep the size of the image before it was
-    /// cropped; it does not need to if it keeps the part that is shown.
+    /// Whether the pixels that a cache keeps must come with the original size of the image, because the crop
+    /// or the canvas depends on it. Otherwise the cache keeps just the part that is shown.
     pub fn kept_with_size(&self) -> bool {
         self.framing.is_drawn() || self.framing == Framing::Fit
     }
 
-    /// Whether a column with the size of each image on its canvas is delivered.
+    /// Whether the column `<column>.size` is delivered: the size of each image on its canvas.
     pub fn emits_size(&self) -> bool {
         matches!(self.framing, Framing::Fit | Framing::RandomShortestSize(_) | Framing::ScaleJitter)
     }
@@ -502,7 +510,7 @@ impl Image {
         self.ragged
     }
 
-    /// The spec for an image that covers all of a canvas of this size.
+    /// The same spec for an image that is resized to exactly this size, without crop or canvas.
     pub(super) fn of_size(&self, size: Size) -> Image {
         Image {
             framing: Framing::Resize,
@@ -521,7 +529,8 @@ impl Image {
 }
 
 impl fmt::Display for Image {
-    /// Writes the spec like code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
+    /// Writes the spec as a chain of calls:
+    /// `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Size { height, width } = self.size;
         match &self.framing {

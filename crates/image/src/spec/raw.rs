@@ -1,4 +1,4 @@
-//! The option of raw pixels.
+//! The option for cells that hold raw pixels instead of encoded images.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Image, Size};
 use crate::pixel_type::Layout;
 
-/// The largest number of levels that a pixel may have: three colours and alpha.
+/// The largest number of levels (channel values) of a pixel: three colours and alpha.
 const MAX_CHANNELS: u32 = 4;
 
-/// The layout of raw pixels in a cell: levels of 8 bits, without a header and without padding.
+/// The layout of a cell that holds raw pixels: 8 bits per channel, without a header and without padding.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -32,13 +32,13 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Raw pixels of images of one size, with a number of levels for each pixel: 1 is grey, 2 grey and alpha,
-    /// 3 RGB and 4 RGB and alpha.
+    /// The layout of raw pixels of this size, with a number of channels: 1 is grey, 2 grey and alpha, 3 RGB
+    /// and 4 RGB and alpha.
     pub fn new(size: impl Into<Size>, channels: u32) -> Raw {
         Raw { size: size.into(), channels, layout: Layout::default() }
     }
 
-    /// Sets the order of the levels in a cell. Default: [`Layout::Nhwc`], row by row, the levels of a pixel
+    /// Sets the order of the channels in a cell. Default: [`Layout::Nhwc`], where the channels of a pixel are
     /// side by side.
     #[must_use]
     pub fn layout(self, layout: Layout) -> Raw {
@@ -50,12 +50,12 @@ impl Raw {
         self.size
     }
 
-    /// The number of levels of a pixel.
+    /// The number of channels of a pixel.
     pub fn channels(&self) -> usize {
         self.channels as usize
     }
 
-    /// The order of the levels.
+    /// The order of the channels in a cell.
     pub fn pixel_layout(&self) -> Layout {
         self.layout
     }
@@ -85,7 +85,7 @@ impl Raw {
 }
 
 impl fmt::Display for Raw {
-    /// Writes the shape: `299x299x3`, or `3x32x32` for planes.
+    /// Writes the shape: `299x299x3`, or `3x32x32` if each channel has a plane of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Size { height, width }, channels) = (self.size, self.channels);
         match self.layout {
@@ -96,9 +96,8 @@ impl fmt::Display for Raw {
 }
 
 impl Image {
-    /// Says that cells hold raw pixels instead of encoded images. All other options work as for lossless
-    /// images of these pixels: the draws for a row are the same, and so is every pixel. Default: encoded
-    /// images.
+    /// Reads cells as raw pixels instead of encoded images. The result is the same as for losslessly encoded
+    /// images of these pixels, with all other options and in all random choices. Default: encoded images.
     ///
     /// Grey is repeated in each channel, and alpha is dropped.
     ///
@@ -126,12 +125,12 @@ impl Image {
         self.raw
     }
 
-    /// Refuses raw pixels that cannot work, whatever methods follow.
+    /// Refuses raw pixels that cannot work, whatever methods are called later.
     pub(crate) fn validate_raw(&self) -> Result<()> {
         self.raw.map_or(Ok(()), |raw| raw.validate())
     }
 
-    /// Refuses raw pixels together with options that do not go with them.
+    /// Refuses raw pixels together with options that do not work with them.
     pub(crate) fn validate_raw_together(&self) -> Result<()> {
         let Some(raw) = self.raw else { return Ok(()) };
         if raw.pixels() > self.max_pixels {

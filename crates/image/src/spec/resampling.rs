@@ -1,4 +1,4 @@
-//! The option for the filter of a resize.
+//! The option for the filter with which images are resized.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Image;
 use crate::pixel_type::by_name;
 
-/// The filter of a resize. Each equals Pillow's filter of the same name and is antialiased: when an image is
-/// shrunk, the filter covers correspondingly more pixels.
+/// The filter with which images are resized. Each filter equals Pillow's of the same name. Filters are
+/// antialiased: if an image is shrunk, the filter covers correspondingly more pixels.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -23,12 +23,13 @@ use crate::pixel_type::by_name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resampling {
-    /// A triangle, over 2 pixels along each axis. The default, as in torchvision, and the fastest.
+    /// A triangle filter, 2 pixels wide along each axis. This is the default, as in torchvision, and the
+    /// fastest.
     #[default]
     Bilinear,
-    /// A cubic polynomial with `a = -0.5`, over 4 pixels along each axis.
+    /// A cubic polynomial with `a = -0.5`, 4 pixels wide along each axis.
     Bicubic,
-    /// A windowed sinc, over 6 pixels along each axis: Lanczos3.
+    /// A windowed sinc (Lanczos3), 6 pixels wide along each axis.
     Lanczos,
 }
 
@@ -45,8 +46,8 @@ impl Resampling {
         }
     }
 
-    /// The number of pixels that the filter reaches to each side of a centre: pixels of the image, or of the
-    /// result if that is smaller.
+    /// The number of pixels that the filter covers on each side of its centre. They are pixels of the source
+    /// if the image is enlarged, and pixels of the result if it is shrunk.
     pub(crate) const fn reach(self) -> u32 {
         match self {
             Resampling::Bilinear => 1,
@@ -55,7 +56,7 @@ impl Resampling {
         }
     }
 
-    /// Whether the filter is the default one, which is left out of the canonical form.
+    /// Whether the filter is the default one, which is not written to JSON.
     pub(super) fn is_default(&self) -> bool {
         *self == Resampling::default()
     }
@@ -76,8 +77,8 @@ impl FromStr for Resampling {
 }
 
 impl Image {
-    /// Sets the filter of the resize: `interpolation` of torchvision and timm. Default:
-    /// [`Resampling::Bilinear`].
+    /// Sets the filter with which images are resized, which torchvision and timm call `interpolation`.
+    /// Default: [`Resampling::Bilinear`].
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Image, RGB};
 use crate::pixel_type::by_name;
 
-/// How the pixels of a turned image are computed.
+/// How the pixels of a rotated image are computed.
 ///
 /// ```
 /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -25,7 +25,7 @@ pub enum Interpolation {
     /// The nearest pixel. The default, as in torchvision.
     #[default]
     Nearest,
-    /// The mean of four pixels, weighted by their distances.
+    /// The mean of the four nearest pixels, weighted by their distances.
     Bilinear,
 }
 
@@ -66,9 +66,9 @@ pub(crate) struct Rotation {
 }
 
 impl Image {
-    /// Turns the image about its centre by an angle drawn from `degrees`, counter-clockwise: torchvision's
-    /// `RandomRotation`, with the nearest pixel and with corners of 0. It comes after the flips, and does not
-    /// change other draws.
+    /// Rotates the image about its centre by a random angle from `degrees`, counter-clockwise: torchvision's
+    /// `RandomRotation`. Pixels are the nearest ones, and corners outside the image are 0. The rotation comes
+    /// after the flips, and does not change other random choices.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -80,9 +80,9 @@ impl Image {
         self.random_rotation_with(degrees, Interpolation::default(), [0; RGB])
     }
 
-    /// Works like [`random_rotation`](Image::random_rotation), with another interpolation, and with a value
-    /// for each channel, from 0 to 255, for pixels that come from outside the image. A grey image uses the
-    /// first of the three. Default: off.
+    /// Works like [`random_rotation`](Image::random_rotation), with another interpolation, and with a `fill`
+    /// value from 0 to 255 for each channel of pixels outside the image. A grey image uses the first of the
+    /// three.
     #[must_use]
     pub fn random_rotation_with(
         self,
@@ -93,12 +93,12 @@ impl Image {
         Image { rotation: Some(Rotation { degrees, interpolation, fill }), ..self }
     }
 
-    /// Whether images are turned.
+    /// Whether images are rotated.
     pub(crate) fn rotates(&self) -> bool {
         self.rotation.is_some()
     }
 
-    /// Whether two epochs may see the same image turned by different angles.
+    /// Whether the angle of the same image may differ between epochs.
     pub(crate) fn draws_rotation(&self) -> bool {
         self.rotation.is_some_and(|Rotation { degrees: (low, high), .. }| low < high)
     }
@@ -109,7 +109,7 @@ impl Image {
         self.rotation.is_some() && degrees(self) != degrees(other)
     }
 
-    /// This spec with the rotation of `other`, if `other` has one.
+    /// This spec with the angles of `other`, if only `other` has a rotation.
     pub(crate) fn rotated_as(self, other: &Image) -> Image {
         match (self.rotation, other.rotation) {
             (None, Some(rotation)) => self.random_rotation(rotation.degrees),

@@ -1,4 +1,4 @@
-//! Refuses settings that cannot work, before the first row.
+//! Refuses settings of an image that cannot work, before the first row is decoded.
 
 use forebay_base::{Error, Result};
 use half::f16;
@@ -7,21 +7,22 @@ use super::{Framing, Image, Normalize, RGB, Size};
 use crate::pixel_type::{Layout, PixelType};
 
 impl Image {
-    /// The largest height or width of a target in pixels: the limit of JPEG. Products of such sizes never
-    /// overflow.
+    /// The largest height or width of a delivered image in pixels, which is also the limit of JPEG. The
+    /// product of two such numbers never overflows.
     pub const MAX_SIDE: u32 = 65_535;
 
     /// Refuses settings that cannot work.
     ///
     /// # Errors
-    /// [`forebay_base::ErrorKind::Invalid`], with a hint what to change.
+    /// [`forebay_base::ErrorKind::Invalid`], with a hint about what to change.
     pub fn validate(&self) -> Result<()> {
         self.validate_so_far()?;
         self.validate_together()
     }
 
-    /// Refuses settings that cannot work, whatever methods are called later: a float type may still be set
-    /// after [`normalize`](Image::normalize), and a single channel after a large size.
+    /// Refuses settings that cannot work, whatever methods are called later. It accepts those that a later
+    /// call may correct: [`normalize`](Image::normalize) without a float type, or a size that is too large
+    /// for three channels but not for one.
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;

@@ -1,5 +1,5 @@
-//! The floors within the crate: a module imports from lower floors only. No dependency of the crate uses
-//! Arrow, Parquet or tokio.
+//! Checks the layers of the crate ("floors"): a module imports only from layers below its own. Also checks
+//! that no dependency of the crate uses Arrow, Parquet or tokio.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::process::Command;
 
 use super::paths::{exports, module, named, rust_files, without_tests};
 
-/// The modules of `src/`, lowest first; a folder counts as one. A module may import from those on earlier
-/// lines.
+/// The modules of `src/` in layers, lowest first; a folder counts as one module. A module may import only
+/// from layers on earlier lines.
 const FLOORS: [&[&str]; 13] = [
-    // Values and memory, which need nothing else.
+    // These are values and memory, which need no other module.
     &["buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
-    // Refusals, and the spec of an image.
+    // These are errors for refused images, and the spec of an image.
     &["opened", "refuse", "spec"],
     &["affine", "geometry", "polygon", "repeat", "run_lengths", "unread"],
     &["canvas", "effects", "finish", "pixels", "placement", "rotation", "sniff"],
-    // The draws for an image; formats that are decoded as a whole; the target size.
+    // These draw the crop and changes of an image, decode formats that are always decoded whole, and resize.
     &["formats", "frame", "png", "resample"],
     &["border", "drawn", "shown"],
     &["output"],
@@ -28,7 +28,7 @@ const FLOORS: [&[&str]; 13] = [
     &["many"],
 ];
 
-/// The files of `src/jpeg/`, lowest first.
+/// The files of `src/jpeg/` in layers, lowest first.
 const JPEG: [&[&str]; 5] = [
     &["ffi", "markers"],
     &["damage", "encode", "region", "repair"],
@@ -37,14 +37,14 @@ const JPEG: [&[&str]; 5] = [
     &["coefficients", "file"],
 ];
 
-/// The files of the crate without tests, since tests may use all of it.
+/// The paths and code of the crate's files, without tests, because tests may import everything.
 fn sources() -> Vec<(String, String)> {
     let files = rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let files = files.into_iter().filter(|(file, _)| !file.ends_with("tests.rs"));
     files.map(|(file, code)| (file, without_tests(&code).to_owned())).collect()
 }
 
-/// The imports below `folder` from the same floor or from a higher one.
+/// The forbidden imports of modules in `folder`: those from the same layer or from a higher one.
 fn arrows_up(folder: &str, floors: &[&[&str]]) -> Vec<String> {
     let floor = |module: &str| floors.iter().position(|modules| modules.contains(&module));
     let sources = sources();

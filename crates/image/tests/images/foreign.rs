@@ -1,7 +1,8 @@
-//! Other people's images: each decodes, or is refused with the outcome that `foreign.txt` lists.
+//! Tests with image files that other projects publish: each file decodes, or is refused with the outcome that
+//! `foreign.txt` lists.
 //!
-//! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report that
-//! and pass.
+//! The files are in the folder `FOREBAY_TEST_DATA`, or beside the repository. Without them, the tests report
+//! that they are skipped, and pass.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::BTreeMap;
@@ -16,8 +17,9 @@ use crate::skipped::skipped;
 /// The longest time for one file, good or bad, on a machine that is busy.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// The mean difference, in levels of 255, between two orientation photographs that show the same: each was
-/// graded a little differently (13 to 14), and a wrong orientation differs far more (40 to 71).
+/// The largest mean difference, in levels of 255, between two photographs of the orientation test set in
+/// upright position. They show the same picture but differ a little in colour (13 to 14); a wrong orientation
+/// differs far more (40 to 71).
 const MAX_ORIENTED_DIFFERENCE: f64 = 20.0;
 const FAR: f64 = 30.0;
 
@@ -53,7 +55,7 @@ fn decode(image: &Image, encoded: &[u8]) -> Result<Vec<u8>> {
     done.map(|()| slot)
 }
 
-/// The whole image at its own size.
+/// Decodes the whole image in its own size.
 fn decode_whole(encoded: &[u8]) -> Result<Vec<u8>> {
     decode_whole_as(PixelType::U8, encoded)
 }
@@ -150,7 +152,7 @@ fn a_jpeg_cut_short_is_always_found() {
 #[test]
 fn damage_below_a_crop_is_not_seen_and_changes_no_pixel_of_it() {
     let Some(data) = shared_data() else { return };
-    // No Huffman code is all ones.
+    // The damage consists of bits that are all ones (0 is stuffing after 0xFF), which no Huffman code is.
     let harmful = [0xFF, 0].repeat(32);
     let mut seen = 0;
     for path in files_below(&data.join("bccd")).into_iter().filter(|path| is_image(path)).take(8) {
@@ -167,8 +169,8 @@ fn damage_below_a_crop_is_not_seen_and_changes_no_pixel_of_it() {
     assert_eq!(seen, 8);
 }
 
-/// Files of which only a part is damaged. They are refused if all of it is decoded, and delivered by a crop
-/// that ends above the damage.
+/// Files that are damaged only in their lower part. Decoding the whole image fails, but a crop that ends
+/// above the damage succeeds.
 const DAMAGED_BELOW: [&str; 3] = [
     "jpeg-crashtest/extraneous-bytes-after-sos.jpg",
     "jpeg-crashtest/imagetestsuite/8546907dbe574744d7fea6ca9de1de6b.jpg",
@@ -235,8 +237,7 @@ fn every_malformed_file_has_its_outcome() {
             };
             let outcome = said(decode_whole(&encoded));
             let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
-            // With this small target, a file that claims more pixels than fit into memory gives no reason to
-            // allocate.
+            // The result is small, because some headers claim more pixels than fit in memory.
             let small = Image::resize(32, 32);
             let wide = said(decode(&small.clone().dtype(PixelType::U16), &encoded));
             assert_eq!(wide, said(decode(&small, &encoded)), "{name} in 16 bits");

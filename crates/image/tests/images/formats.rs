@@ -1,5 +1,5 @@
-//! Tests features of the formats beyond plain pixels: transparency, bit orders, orientation, frames. Pillow
-//! is the reference, and tests name the differences.
+//! Tests features of the formats beyond plain pixels: transparency, bit orders, orientation, frames. Results
+//! are compared with those of Pillow; where they differ on purpose, the test says so.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::io::Cursor;
@@ -12,14 +12,14 @@ fn decode(image: &Image, encoded: &[u8]) -> Result<Vec<u8>> {
     decode_into(image, encoded, RowKey(1), &mut slot).map(|()| slot)
 }
 
-/// Width, height and all pixels as stored.
+/// The width, the height and all pixels of an image in its stored size.
 fn whole(encoded: &[u8]) -> (u32, u32, Vec<u8>) {
     let header = probe(encoded).unwrap();
     let (width, height) = (header.width, header.height);
     (width, height, decode(&Image::resize(height, width), encoded).unwrap())
 }
 
-/// EXIF data with an orientation: little-endian, one SHORT.
+/// EXIF data, in little-endian order, whose only entry is the orientation.
 fn exif(orientation: u8) -> Vec<u8> {
     [&b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0"[..], &[orientation], &[0; 7]].concat()
 }
@@ -114,7 +114,7 @@ fn a_frame_that_reaches_beyond_a_gifs_screen_makes_it_larger() {
     assert_eq!(pixels, [BLACK, RED, BLUE, BLACK, BLUE, RED].concat());
 }
 
-/// An uncompressed TIFF of one strip: width, height, tags that describe the pixels, and their bytes.
+/// An uncompressed TIFF with one strip. `tags` describe its pixels, and `bytes` are the pixels.
 fn tiff(width: u32, height: u32, tags: &[(u16, u32)], bytes: &[u8]) -> Vec<u8> {
     const HEAD: u32 = 8;
     let length = bytes.len() as u32;
@@ -176,13 +176,15 @@ fn strips_of_a_tiff_that_lie_over_each_other_are_refused_before_they_are_turned_
 #[test]
 fn colours_that_a_tiff_stores_times_their_alpha_are_divided_by_it() {
     let stored = [100, 50, 0, 128, 10, 20, 30, 0];
-    // Alpha that is stored with the colours needs four bit depths, but the decoder takes the count from one.
+    // An image with alpha should list four bit depths. The TIFF here has one, which the decoder uses for all
+    // four channels.
     let tags = |alpha| [(BITS, 8), (MEANING, 2), (SAMPLES, 4), (EXTRA, alpha)];
     assert_eq!(whole(&tiff(2, 1, &tags(2), &stored)).2, [100, 50, 0, 10, 20, 30]);
     assert_eq!(whole(&tiff(2, 1, &tags(1), &stored)).2, [199, 99, 0, 10, 20, 30]);
 }
 
-/// A run-length code may skip pixels. They are black, whatever the previous picture had there.
+/// A BMP with run-length codes may skip pixels. They are black, and do not show the image that was decoded
+/// before.
 #[test]
 fn pixels_that_a_bmp_skips_do_not_show_the_picture_before() {
     let palette = [[0, 0, 0, 0], [255, 255, 255, 0]].concat();
@@ -204,8 +206,8 @@ fn pixels_that_a_bmp_skips_do_not_show_the_picture_before() {
     assert_eq!(first.iter().filter(|level| **level == 255).count(), 3 * 8);
 }
 
-/// The mean difference, in levels of 255, between a resize that decodes a JPEG at a smaller scale and one
-/// that does not.
+/// The mean difference, in levels of 255, between a JPEG that is decoded at a reduced scale before it is
+/// resized and one that is decoded at full scale.
 fn reduction_difference(level: impl Fn(u32, u32) -> u8, target: u32) -> f64 {
     const SIDE: u32 = 768;
     let pixels: Vec<u8> = (0..SIDE)
@@ -224,8 +226,8 @@ fn reduction_difference(level: impl Fn(u32, u32) -> u8, target: u32) -> f64 {
     total / scaled.len() as f64
 }
 
-/// Photographs differ by less than one level. Black and white patterns, which do not occur in photographs,
-/// show the library's sharper filter.
+/// A reduced scale changes photographs by less than one level. These black and white patterns, which
+/// photographs do not have, show the most that it changes, because the JPEG library's filter is sharper.
 #[test]
 fn a_smaller_scale_stays_within_the_stated_difference_at_the_highest_contrast() {
     let black_or_white = |white: bool| if white { 255 } else { 0 };

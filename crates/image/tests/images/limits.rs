@@ -1,4 +1,4 @@
-//! Tests hostile bytes: bytes that do not form an image, half of an image, and images that would fill the
+//! Tests hostile input: bytes that are not an image, files that are cut off, and images that would fill the
 //! memory.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -31,7 +31,8 @@ fn jpeg(width: u32, height: u32) -> Vec<u8> {
     encode_jpeg(&pixels, width, height, 90).unwrap()
 }
 
-/// The offset of the frame header's content, which begins with precision, height and width.
+/// The offset of the content of a JPEG's frame header, which begins with the precision, the height and the
+/// width.
 fn frame_header(jpeg: &[u8]) -> usize {
     jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap() + 4
 }
@@ -131,7 +132,7 @@ fn a_bomb_is_refused_from_its_header() {
     }
 }
 
-/// A WebP whose container says 10x7 and whose picture says 16,383 x 16,383.
+/// A WebP whose container header says 10x7, and whose picture says 16,383 x 16,383.
 fn webp_with_a_larger_picture() -> Vec<u8> {
     let mut picture = vec![0x30, 0x01, 0x00, 0x9D, 0x01, 0x2A, 0xFF, 0x3F, 0xFF, 0x3F];
     picture.resize(64, 0);
@@ -149,7 +150,8 @@ fn a_picture_larger_than_its_container_is_refused_from_its_header() {
     );
 }
 
-/// 174 million pixels are within the limit, but stretched to 40,000 rows they would take 7 GB in between.
+/// The 174 million pixels of the file are within the limit. But the resize to 40,000 rows would take 7 GB for
+/// an intermediate image.
 #[test]
 fn what_only_the_resize_would_blow_up_is_refused_before_it() {
     let mut bmp = bmp_claiming(60_000, 2_900);

@@ -1,5 +1,5 @@
-//! Tests that decode encoded images: formats, hostile bytes, and other people's files. One test checks the
-//! floors of the crate.
+//! Tests that decode encoded images: formats, hostile input, and files of other projects. One test checks
+//! from which modules each module of the crate imports.
 
 mod floors;
 mod foreign;

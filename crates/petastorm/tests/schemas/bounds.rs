@@ -10,7 +10,7 @@ use super::written::{PLAIN, Parts, bytes, schema};
 /// The most memory that reading a schema may take, in bytes.
 pub(crate) const MEMORY: usize = 16 << 20;
 
-/// Reads a pickle that must be refused, and checks the memory that this takes.
+/// Reads a pickle that must be refused, and checks that this takes at most [`MEMORY`] bytes.
 fn refused(pickle: &[u8]) -> Error {
     let (read, memory) = most_bytes(|| Unischema::read(pickle));
     assert!(memory <= MEMORY, "{memory} bytes");
@@ -30,7 +30,7 @@ fn a_length_beyond_the_end_is_refused_and_not_allocated() {
         let said = refused(&[opcode, 0xff, 0xff, 0xff, 0xff, b'.']).to_string();
         assert!(said.contains("4294967295 bytes are announced, and 1 follow"), "{said}");
     }
-    // The index of a memory entry is not a length, so nothing of that size is allocated.
+    // The numbers here are indices into the pickle's memory: a large index must not allocate a large table.
     assert!(refused(b"Nr\xff\xff\xff\xffp1099511627776\n0.").to_string().contains("it ends with 0 values"));
 }
 
@@ -103,7 +103,7 @@ fn what_goes_on_too_long_or_takes_too_much_is_refused() {
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{what}: {error}");
         assert!(error.to_string().contains(&format!(" {limit} to read")), "{what}: {error}");
     }
-    // The pickle has one text that takes all of the memory.
+    // The pickle is one text of 14 MiB, which alone exceeds the memory limit.
     let long = [&b"S'"[..], &b"x".repeat(14 << 20), b"'\n."].concat();
     assert_eq!(refused(&long).kind(), ErrorKind::TooLarge);
 }

@@ -1,4 +1,4 @@
-//! Codecs, the types of Spark and numpy, and shapes.
+//! Tests the codec, type and shape that are read for a field, in each form that a pickle can give them.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -6,7 +6,7 @@ use forebay_petastorm::{Codec, Dtype, ErrorKind, Field, SparkType, row_groups_pe
 
 use super::written::{PLAIN, Parts, codec, read, schema, spark};
 
-/// The only field of a schema, or the error that names it.
+/// Reads a schema with one field made of `parts`, and returns the field, or the text of the error.
 fn one(parts: &Parts<'_>) -> Result<Field, String> {
     let schema = read(&schema(&[("x", parts.as_reconstructed())])).map_err(|error| error.to_string())?;
     Ok(schema.fields.into_iter().next().unwrap())
@@ -80,7 +80,7 @@ fn every_type_of_spark_that_a_scalar_can_have_is_read() {
     ] {
         assert_eq!(spark_type_of(&spark(name, &[])).unwrap().to_string(), format!("{name}()"));
     }
-    // The attribute that Spark 4 adds to texts is ignored.
+    // The attribute `collation`, which Spark 4 adds to `StringType`, is ignored.
     assert_eq!(
         spark_type_of(&spark("StringType", &[("collation", "S'UTF8_BINARY'\n")])),
         Ok(SparkType::String)
@@ -166,7 +166,7 @@ fn every_type_of_numpy_is_read_as_a_class_and_as_a_dtype() {
 #[test]
 fn a_shape_has_lengths_and_open_dimensions() {
     let shape_of = |shape: &str| one(&Parts { shape, ..PLAIN }).map(|field| field.shape);
-    // A number of numpy, in both byte orders.
+    // Pickles a 16-bit numpy integer with the given byte order.
     let number = |order: &str, bytes: &str| {
         let dtype = format!("cnumpy\ndtype\n(S'i2'\nI0\nI1\ntR(I3\nS'{order}'\nNNNI-1\nI-1\nI0\ntb");
         format!("(cnumpy.core.multiarray\nscalar\n({dtype}S'{bytes}'\ntRt")

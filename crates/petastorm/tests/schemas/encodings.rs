@@ -1,4 +1,4 @@
-//! The encodings of a field and of all fields, by each version of Petastorm, Python, numpy and Spark.
+//! Tests that schemas are read as each version of Petastorm, Python, numpy and Spark pickles them.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -7,7 +7,7 @@ use forebay_petastorm::{Codec, Dtype, Field, SparkType, Unischema};
 
 use super::written::{PLAIN, Parts, codec, read, schema, spark};
 
-/// One schema, as the program `pickles/write.py` pickled it with several versions.
+/// The same schema, pickled by `pickles/write.py` with several versions of numpy and of the pickle protocol.
 const WRITTEN: [(&str, &str); 4] = [
     ("numpy 1, protocol 0", include_str!("pickles/numpy1-protocol0.txt")),
     ("numpy 1, protocol 2", include_str!("pickles/numpy1-protocol2.txt")),
@@ -15,7 +15,7 @@ const WRITTEN: [(&str, &str); 4] = [
     ("numpy 2, protocol 4", include_str!("pickles/numpy2-protocol4.txt")),
 ];
 
-/// The pickles that Petastorm itself wrote, each with its versions.
+/// The pickles of [`WRITTEN`], decoded from Base64, each with the names of the versions that wrote it.
 pub(crate) fn written() -> Vec<(&'static str, Vec<u8>)> {
     let decoded = |text: &str| BASE64_STANDARD.decode(text.replace('\n', "")).unwrap();
     WRITTEN.iter().map(|(what, text)| (*what, decoded(text))).collect()
@@ -25,7 +25,7 @@ fn field(name: &str, dtype: Dtype, shape: &[Option<u64>], codec: Option<Codec>, 
     Field { name: name.to_owned(), dtype, shape: shape.to_vec(), codec, nullable }
 }
 
-/// The fields of the schema in [`WRITTEN`].
+/// The fields that every pickle in [`WRITTEN`] must give.
 fn expected() -> Vec<Field> {
     let scalar = |spark_type| Some(Codec::Scalar(spark_type));
     let jpeg = Some(Codec::CompressedImage { format: "jpeg".to_owned(), quality: Some(90) });

@@ -1,4 +1,4 @@
-//! Pickles that would run code where they are unpickled.
+//! Tests that pickles are refused if Python would run foreign code to unpickle them.
 
 use forebay_petastorm::{ErrorKind, Unischema};
 
@@ -23,7 +23,7 @@ fn a_name_that_no_schema_has_is_refused_with_its_place() {
         ),
         ("(S'true'\nios\nsystem\n.", "the schema names `os.system` at byte 9"),
         ("\u{80}\u{4}\u{8c}\u{2}os\u{8c}\u{6}system\u{93}.", "the schema names `os.system` at byte 14"),
-        // A name with dots would reach another module through a known one.
+        // Python resolves dots in a name, so this one would reach `os.system` through a known module.
         ("cpetastorm.codecs\ncv2.os.system\n", "the schema names `petastorm.codecs.cv2.os.system` at byte 0"),
         ("cpetastorm.codecs\nMyCodec\n", "the schema names `petastorm.codecs.MyCodec` at byte 0"),
         ("cmine\nMyCodec\n", "the schema names `mine.MyCodec` at byte 0"),
@@ -58,8 +58,8 @@ fn bytes_before(pickle: &str, place: usize) -> usize {
 #[test]
 fn names_that_schemas_have_do_nothing_in_other_places() {
     for pickle in [
-        // The callee is not a name: it is the result of a call, a number, or a name that is called in its own
-        // arguments.
+        // Each of these calls something that is not a name, such as the result of a call or a number, or
+        // calls with a name in place of the arguments.
         "ccollections\nOrderedDict\n(tR(tR.",
         "I1\n(tR.",
         "ccopy_reg\n_reconstructor\nccopy_reg\n_reconstructor\nR.",
@@ -77,8 +77,8 @@ fn names_that_schemas_have_do_nothing_in_other_places() {
 
 #[test]
 fn instructions_that_no_schema_has_are_refused_by_number() {
-    // The opcodes are for persistent objects, registered ones, objects with keywords, buffers from outside,
-    // sets and floats.
+    // In this order: persistent ids, extension codes, a call with keywords, a byte array, buffers outside
+    // the pickle, sets, floats, an instance of an old-style class, and an unknown opcode.
     for opcode in
         [b'P', b'Q', 0x82, 0x83, 0x84, 0x92, 0x96, 0x97, 0x98, 0x8f, 0x90, 0x91, b'F', b'G', b'o', 0xff]
     {

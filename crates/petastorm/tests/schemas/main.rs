@@ -1,4 +1,4 @@
-//! Schemas in every form that Petastorm has written, and bytes that are not schemas.
+//! Tests the reading of schemas in every form that Petastorm has written, and of bytes that are no schemas.
 
 mod bounds;
 mod codecs;

@@ -1,4 +1,4 @@
-//! Measures how much memory a thread has at a time.
+//! A global allocator that counts, for each thread, the bytes in use and their maximum.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,34 +9,34 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator with a count of the bytes of each thread.
+/// The system's allocator, which also counts the bytes that each thread has in use.
 pub(crate) struct Counting;
 
-// SAFETY: the system's allocator does all the work; the counters are numbers and allocate nothing.
+// SAFETY: every call is passed on to the system's allocator, and counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         changed(0, layout.size());
-        // SAFETY: the layout is the caller's.
+        // SAFETY: the caller guarantees that the layout is valid.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         changed(layout.size(), 0);
-        // SAFETY: the block is one of the system's, and the layout is the caller's.
+        // SAFETY: the block came from the system's allocator, with the layout that the caller gives.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The old and the new block may exist at the same time.
+        // The new block is counted first, because both may exist while the bytes are copied.
         changed(0, size);
         changed(layout.size(), 0);
-        // SAFETY: the block is one of the system's, and the layout is the caller's.
+        // SAFETY: the block came from the system's allocator, with the layout that the caller gives.
         unsafe { System.realloc(block, layout, size) }
     }
 }
 
-/// Runs `of`. Returns its result, and the most bytes that this thread allocated at a time meanwhile, without
-/// those from before.
+/// Runs `of`. Returns its result, and the most bytes that this thread had in use at any time meanwhile,
+/// beyond those in use before.
 pub(crate) fn most_bytes<T>(of: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();
     MOST.set(before);
@@ -47,7 +47,7 @@ pub(crate) fn most_bytes<T>(of: impl FnOnce() -> T) -> (T, usize) {
 fn changed(freed: usize, taken: usize) {
     let now = NOW.get().wrapping_add(taken).wrapping_sub(freed);
     NOW.set(now);
-    // A block that another thread allocated may be freed here, which would make the count negative.
+    // A thread that frees blocks of other threads has a negative count, which wraps to a huge number.
     if now > MOST.get() && now < usize::MAX / 2 {
         MOST.set(now);
     }

@@ -1,6 +1,6 @@
-//! Random numbers that are the same in each run.
+//! Pseudorandom numbers for tests, which are the same in every run.
 
-/// Random numbers by SplitMix64, from a seed.
+/// The SplitMix64 generator. The field is its state, which begins with the seed.
 pub(crate) struct SeededNumbers(pub(crate) u64);
 
 impl SeededNumbers {

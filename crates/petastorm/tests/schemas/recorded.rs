@@ -1,7 +1,7 @@
-//! Schemas of data sets that early versions of Petastorm wrote.
+//! Tests with the schemas of data sets that early versions of Petastorm wrote.
 //!
-//! They are in the folder that `FOREBAY_TEST_DATA` names, or beside the repository. Without them, the tests
-//! say so and pass.
+//! The data sets are in the folder that the environment variable `FOREBAY_TEST_DATA` names, or beside the
+//! repository. If they are missing, the tests say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
@@ -15,7 +15,7 @@ use crate::skipped::skipped;
 
 const ABSENT: &str = "FOREBAY_TEST_DATA has no petastorm-legacy";
 
-/// The metadata value under `key` in each data set, with the name of the data set's folder.
+/// The value under `key` in the metadata of each data set, with the name of the data set's folder.
 fn values(key: &str) -> Vec<(String, Vec<u8>)> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data = std::env::var_os("FOREBAY_TEST_DATA").map_or_else(beside, PathBuf::from);
@@ -31,9 +31,10 @@ fn values(key: &str) -> Vec<(String, Vec<u8>)> {
     values
 }
 
-/// The value that follows `key` in a footer: a field of Thrift's compact protocol, with its length.
+/// Finds the metadata value of `key` in the bytes of a Parquet file, where Thrift's compact protocol writes
+/// the value after its key, as a field header, a length and the bytes.
 fn value(file: &[u8], key: &str) -> Option<Vec<u8>> {
-    /// The header of the next field of a struct, whose type is bytes.
+    /// The Thrift header of a binary field whose id is one more than the id of the field before it.
     const NEXT_BYTES: u8 = 0x18;
     let end = file.windows(key.len()).position(|window| window == key.as_bytes())? + key.len();
     let (field, mut rest) = file[end..].split_first()?;
@@ -50,7 +51,7 @@ fn value(file: &[u8], key: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// The pickles of the schemas.
+/// The pickled schema of each data set, with the name of the data set's folder.
 pub(crate) fn recorded() -> Vec<(String, Vec<u8>)> {
     values(UNISCHEMA_KEY)
 }

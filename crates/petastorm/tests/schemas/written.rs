@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use forebay_petastorm::{Error, Unischema};
 
-/// The pickled parts of a field.
+/// The attributes of a schema field; all but the name are pickled already.
 pub(crate) struct Parts<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: &'a str,
@@ -15,7 +15,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) nullable: &'a str,
 }
 
-/// A scalar of the type `int64` without a codec.
+/// The attributes of a plain field: a scalar of type `int64` without a codec.
 pub(crate) const PLAIN: Parts<'_> =
     Parts { name: "x", dtype: "cnumpy\nint64\n", shape: "(t", codec: "N", nullable: "I00\n" };
 
@@ -25,25 +25,25 @@ impl Parts<'_> {
         format!("(S'{name}'\n{dtype}{shape}{codec}{nullable}t")
     }
 
-    /// The field as a new object.
+    /// Pickles the field as protocol 2 does: as a new `UnischemaField`.
     pub(crate) fn as_new(&self) -> String {
         format!("cpetastorm.unischema\nUnischemaField\n{}\u{81}", self.in_order())
     }
 
-    /// The field as `_reconstructor` of a tuple.
+    /// Pickles the field as protocols 0 and 1 do: as a call of `copy_reg._reconstructor` with a tuple.
     pub(crate) fn as_reconstructed(&self) -> String {
         let field = "cpetastorm.unischema\nUnischemaField\nc__builtin__\ntuple\n";
         format!("ccopy_reg\n_reconstructor\n({field}{}tR", self.in_order())
     }
 
-    /// The field as `_restore` of names and values.
+    /// Pickles the field as PySpark does: as a call of `_restore` with the names and values of a named tuple.
     pub(crate) fn as_restored(&self) -> String {
         let names = "(S'name'\nS'numpy_dtype'\nS'shape'\nS'codec'\nS'nullable'\nt";
         format!("cpyspark.serializers\n_restore\n(S'UnischemaField'\n{names}{}tR", self.in_order())
     }
 }
 
-/// An object of the class `name` in `module` with attributes, each a name and a pickled value.
+/// Pickles an object of the class `name` in `module`. Each attribute is a name and a pickled value.
 pub(crate) fn object(module: &str, name: &str, attributes: &[(&str, &str)]) -> String {
     let mut text = format!("ccopy_reg\n_reconstructor\n(c{module}\n{name}\nc__builtin__\nobject\nNtR");
     if !attributes.is_empty() {
@@ -56,12 +56,12 @@ pub(crate) fn object(module: &str, name: &str, attributes: &[(&str, &str)]) -> S
     text
 }
 
-/// An object of a Spark type.
+/// Pickles an object of the class `name` in `pyspark.sql.types`.
 pub(crate) fn spark(name: &str, attributes: &[(&str, &str)]) -> String {
     object("pyspark.sql.types", name, attributes)
 }
 
-/// An object of a Petastorm codec.
+/// Pickles an object of the class `name` in `petastorm.codecs`.
 pub(crate) fn codec(name: &str, attributes: &[(&str, &str)]) -> String {
     object("petastorm.codecs", name, attributes)
 }
@@ -77,12 +77,12 @@ pub(crate) fn schema(fields: &[(&str, String)]) -> String {
     format!("{}.", object("petastorm.unischema", "Unischema", &attributes))
 }
 
-/// The bytes of a pickle in which each character stands for a byte.
+/// Converts a pickle to bytes: the code of each character, at most 255, is one byte.
 pub(crate) fn bytes(pickle: &str) -> Vec<u8> {
     pickle.chars().map(|character| u8::try_from(u32::from(character)).unwrap()).collect()
 }
 
-/// Reads a pickle in which each character stands for a byte.
+/// Reads the schema in a pickle whose characters stand for bytes, as in [`bytes`].
 pub(crate) fn read(pickle: &str) -> Result<Unischema, Error> {
     Unischema::read(&bytes(pickle))
 }

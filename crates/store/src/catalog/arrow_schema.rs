@@ -1,5 +1,5 @@
-//! The columns of a file as Arrow types: as the writer's own schema in the file's metadata says, unless that
-//! does not fit the columns. A column without an Arrow type is refused, without effect on the others.
+//! Gives the columns of a file their Arrow types. They follow the Arrow schema that the writer stored in the
+//! file's metadata, unless it does not fit the columns. A column without an Arrow type is refused alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -22,21 +22,21 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 /// The key under which Arrow writers keep their schema.
 pub const ARROW_SCHEMA: &str = "ARROW:schema";
 
-/// The time zone of Spark's timestamps.
+/// The time zone that timestamps written by Spark get.
 const UTC: &str = "UTC";
 
-/// The prefix of the keys of Spark's own metadata.
+/// The prefix of the metadata keys that Spark writes.
 const SPARK: &str = "org.apache.spark.";
 
-/// The Parquet crate's messages about a writer's schema that does not fit the columns, or that nests deeper
-/// than the crate reads.
+/// Parts of the error messages of the Parquet crate about a stored Arrow schema that does not fit the
+/// columns, or that is nested too deeply.
 const MISFITS: [&str; 3] = ["incompatible arrow schema", "expected field named", "DepthLimitReached"];
 
-/// The bytes before a schema in newer files: a marker, and its length.
+/// The length of the marker and the schema's length, four bytes each, that precede the schema in newer files.
 const PREFIX: usize = 8;
 const MARKER: [u8; 4] = [0xff; 4];
 
-/// The most texts of a schema that may be invalid UTF-8, because the whole schema is checked again for each.
+/// The most texts in a stored schema that may be invalid UTF-8. The schema is parsed again for each of them.
 const ODD_TEXTS: usize = 1000;
 
 /// The reason why a column of 128-bit integers is refused.
@@ -48,8 +48,8 @@ const WIDE_HINT: &str =
 /// The columns that cannot be read, by name, each with the reason and a hint.
 pub type Refusals = BTreeMap<String, Error>;
 
-/// The columns of a file, even if a program dropped or renamed columns and left the writer's schema
-/// unchanged.
+/// The Arrow schema of a file's columns. A stored Arrow schema is ignored if it does not fit them, as after a
+/// program dropped or renamed columns and left it unchanged.
 pub fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
     let schema = as_written(parquet, key_values)?;
     Ok(match is_of_spark(key_values) {
@@ -67,7 +67,7 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     if MISFITS.iter().any(|words| said.contains(words)) {
         return parquet_to_arrow_schema(parquet, None).or_fail();
     }
-    // The failure may instead be due to texts that are not UTF-8, or to a type that is not supported.
+    // Any other failure may come from texts in the stored schema that are not UTF-8: try again without them.
     match writers_schema(key_values) {
         Some(WriterSchema { schema, is_mended: true }) => {
             let others = key_values.into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
@@ -77,8 +77,8 @@ fn as_written(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) ->
     }
 }
 
-/// The columns like [`arrow_schema`]; if that fails, each column alone. Columns without an Arrow type become
-/// columns of nulls, and are refused.
+/// Gives the columns types as [`arrow_schema`] does. If that fails, it separates the columns that have no
+/// Arrow type: they get the type `Null`, and are returned with the reason.
 ///
 /// Fails if no column can be read.
 pub(super) fn readable(
@@ -103,7 +103,7 @@ pub(super) fn readable(
     }
 }
 
-/// The entries of a file's metadata that say how its columns are typed.
+/// The entries of a file's metadata on which the Arrow types of its columns depend.
 pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
     let of = |wanted: &dyn Fn(&str) -> bool| key_values.into_iter().flatten().find(|pair| wanted(&pair.key));
     let arrow = of(&|key| key == ARROW_SCHEMA).cloned();
@@ -111,20 +111,19 @@ pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
     arrow.into_iter().chain(spark).collect()
 }
 
-/// The entries that type the columns of a table's files like Spark does, also in files of other writers.
+/// Stands for [`type_hints`] in the files of a table: their columns get Spark's types, whoever wrote them.
 pub(super) fn hints_of_table() -> Vec<KeyValue> {
     vec![KeyValue::new(SPARK.to_owned(), None)]
 }
 
-/// Whether Spark wrote a file, and no Arrow writer did after it.
+/// Whether a file has the metadata of Spark, and none of a writer that uses Arrow.
 fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
     let has = |start: &str| key_values.into_iter().flatten().any(|pair| pair.key.starts_with(start));
     has(SPARK) && !has(ARROW_SCHEMA)
 }
 
-/// Types the columns with 96-bit times in microseconds and in UTC, as Spark counts: in nanoseconds, years
-/// after 2262, such as the 9999 that stands for "no end", have no value. Spark's 64-bit times state UTC
-/// themselves.
+/// Gives columns with 96-bit times the type of microseconds in UTC, as Spark does. Nanoseconds end in the
+/// year 2262, but 9999 is often used for "no end". Spark's 64-bit times already have UTC as their zone.
 fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
     let int96 = int96_roots(parquet);
     if int96.is_empty() {
@@ -138,7 +137,7 @@ fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
     Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
 }
 
-/// The columns that hold 96-bit times.
+/// The indices of the top-level columns that hold 96-bit times.
 pub fn int96_roots(parquet: &SchemaDescriptor) -> HashSet<usize> {
     let leaves = parquet.columns().iter().enumerate();
     let int96 = leaves.filter(|(_, column)| column.physical_type() == PhysicalType::INT96);
@@ -149,14 +148,15 @@ struct FoundSchema<'a> {
     parquet: &'a SchemaDescriptor,
     /// The writer's schema, if it has as many columns as the file.
     written: Option<Schema>,
-    /// The columns in which the writer's schema has integers with more bits than Arrow has.
+    /// The names of columns with integers of more than 64 bits, which Arrow lacks, in the stored schema.
     wide: HashSet<String>,
     fields: Vec<FieldRef>,
     refused: Refusals,
 }
 
 impl FoundSchema<'_> {
-    /// Adds some of the columns: together, or, if that fails, one half and then the other.
+    /// Adds a range of columns. If they cannot be typed together, it divides the range until only the columns
+    /// that cannot be read are refused.
     fn add(&mut self, columns: Range<usize>) -> Result<()> {
         let root = self.parquet.root_schema();
         let some = root.get_fields()[columns.clone()].to_vec();
@@ -186,14 +186,14 @@ impl FoundSchema<'_> {
         }
     }
 
-    /// Adds several columns in two halves, so that only the columns that cannot be read are refused.
+    /// Adds the columns of each half of a range separately.
     fn halve(&mut self, columns: Range<usize>) -> Result<()> {
         let middle = columns.start + columns.len() / 2;
         self.add(columns.start..middle)?;
         self.add(middle..columns.end)
     }
 
-    /// Adds a column that cannot be read.
+    /// Adds a column that cannot be read, with the type `Null`.
     fn refuse(&mut self, column: usize, error: Error) -> Result<()> {
         let name = self.parquet.root_schema().get_fields()[column].name();
         self.fields.push(Arc::new(Field::new(name, DataType::Null, true)));
@@ -202,15 +202,15 @@ impl FoundSchema<'_> {
     }
 }
 
-/// The schema that an Arrow writer stored in a file.
+/// The Arrow schema that the writer of a file stored in its metadata.
 struct WriterSchema {
     schema: Schema,
-    /// Whether metadata that is not UTF-8 was left out.
+    /// Whether texts that are not UTF-8 were removed from it.
     is_mended: bool,
 }
 
-/// The columns that hold integers of more than 64 bits, at any depth, according to the writer: in Parquet
-/// they are plain bytes.
+/// The names of columns that hold integers of more than 64 bits at any depth. Only the stored Arrow schema
+/// says so; in Parquet they are plain bytes.
 fn wide_integers(key_values: Option<&Vec<KeyValue>>) -> HashSet<String> {
     let Some(bytes) = written_bytes(key_values) else { return HashSet::new() };
     let Some(schema) = root_as_message(&bytes).ok().and_then(|message| message.header_as_schema()) else {
@@ -225,7 +225,7 @@ fn is_wide(field: ipc::Field<'_>) -> bool {
         || field.children().into_iter().flatten().any(is_wide)
 }
 
-/// The schema of an Arrow writer as stored bytes.
+/// The bytes of the Arrow schema that the writer of a file stored in its metadata.
 fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
     let pair = key_values?.iter().find(|pair| pair.key == ARROW_SCHEMA)?;
     let mut bytes = BASE64_STANDARD.decode(pair.value.as_ref()?).ok()?;
@@ -235,11 +235,12 @@ fn written_bytes(key_values: Option<&Vec<KeyValue>>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The schema that the writer of a file stored, without metadata that is not UTF-8; `None` if it is invalid.
+/// The Arrow schema that the writer stored in a file, without texts that are not UTF-8; `None` if it is
+/// missing or invalid.
 fn writers_schema(key_values: Option<&Vec<KeyValue>>) -> Option<WriterSchema> {
     let mut bytes = written_bytes(key_values)?;
     let mut odd_texts = 0;
-    // A text that is not UTF-8 is overwritten with zeros, which are UTF-8.
+    // Texts that are not UTF-8 are overwritten with zeros, which are valid UTF-8, until the schema parses.
     while let Err(InvalidFlatbuffer::Utf8Error { range, .. }) = root_as_message(&bytes) {
         odd_texts += 1;
         if odd_texts > ODD_TEXTS {
@@ -262,14 +263,14 @@ fn pair(schema: &Schema) -> KeyValue {
     KeyValue { key: ARROW_SCHEMA.to_owned(), value: Some(encode_arrow_schema(schema)) }
 }
 
-/// A field without metadata that was not text, at any depth.
+/// The field without its metadata entries that were overwritten with zeros, in all nested fields too.
 fn with_texts(field: &Field) -> Field {
     let data_type = with_fields(field.data_type(), with_texts);
     let metadata = texts(field.metadata());
     field.clone().with_data_type(data_type).with_metadata(metadata)
 }
 
-/// The metadata without entries that were overwritten with zeros.
+/// The metadata entries whose key and value were not overwritten with zeros.
 fn texts(metadata: &Metadata) -> HashMap<String, String> {
     let is_text = |text: &str| text.is_empty() || text.bytes().any(|byte| byte != 0);
     let texts = metadata.iter().filter(|(key, value)| is_text(key) && is_text(value));

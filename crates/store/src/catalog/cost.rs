@@ -11,17 +11,17 @@ use crate::snapshot::Constant;
 /// the validity.
 const ROW_OVERHEAD: u64 = 9;
 
-/// The decompressed bytes from which on a chunk counts: each thread has memory for smaller chunks anyway.
+/// Chunks with at most this many decompressed bytes are not counted; each thread has that memory anyway.
 const LARGE_CHUNK: u64 = 8 << 20;
 
 /// The bytes of definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value
 /// of a nested column.
 pub const LEVEL_BYTES: u64 = 4;
 
-/// The memory that decoding chunks takes in addition to their values: for the levels of nested columns, for a
-/// second copy of lists of a fixed length that have nulls, and for pages while they are decompressed. A
-/// footer does not have the number of pages, so each chunk is assumed to have one. Pages of texts are held,
-/// and not counted here.
+/// The memory that decoding column chunks takes in addition to their values: for the levels of nested
+/// columns, for a second copy of fixed-length lists with nulls, and for pages while they are decompressed. A
+/// footer does not state the number of pages, so each chunk is assumed to have one. Pages of texts are not
+/// counted here, because they stay in memory with the values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageMemory {
     /// The largest cost among columns that are decoded one after the other.
@@ -31,7 +31,7 @@ pub struct PageMemory {
 }
 
 impl PageMemory {
-    /// Adds the cost of one more chunk, of which all rows are decoded, or only some.
+    /// Adds the cost of one more chunk. `is_whole` says that all of its rows are decoded, not only some.
     pub fn with(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
         let descriptor = chunk.column;
         let beside = chunk.levels().saturating_add(chunk.second_copy());
@@ -42,7 +42,7 @@ impl PageMemory {
         }
     }
 
-    /// Adds the cost of a chunk's pages.
+    /// Adds the memory for a chunk's pages while they are decompressed.
     fn with_pages(self, chunk: &ColumnChunk<'_>, is_whole: bool) -> Self {
         let descriptor = chunk.column;
         let is_plain = descriptor.type_precision() <= 0;
@@ -51,11 +51,11 @@ impl PageMemory {
         let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
         let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
-        // Cells are decompressed directly to their final places.
+        // Values of a fixed number of bytes are decompressed directly into the Arrow buffer.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
             return self;
         }
-        // The Parquet crate moves cells once more to make room for nulls.
+        // The Parquet crate copies values of a fixed number of bytes once more, to make room for nulls.
         let moved = if is_cells { chunk.uncompressed } else { 0 };
         let pages = if is_compressed { chunk.uncompressed } else { 0 };
         let counted = chunk.values.saturating_mul(value_width(descriptor) - out.min(value_width(descriptor)));
@@ -67,13 +67,13 @@ impl PageMemory {
         }
     }
 
-    /// The bytes of memory that decoding all of the added chunks takes.
+    /// The additional memory in bytes that decoding all of the added chunks takes.
     pub fn bytes(self) -> u64 {
         self.largest.saturating_add(self.sum)
     }
 }
 
-/// The number of names in the path of a list's numbers: that of the list, and two more that the format adds.
+/// The number of names in a list column's path: the column's own, and two that Parquet adds inside it.
 const LIST_PARTS: usize = 3;
 
 impl ColumnChunk<'_> {
@@ -84,7 +84,8 @@ impl ColumnChunk<'_> {
         sum(self, rows, value_width(self.column)).saturating_add(self.padding(rows))
     }
 
-    /// The bytes that Arrow stores under null lists of a fixed length: values, and offsets of lists in them.
+    /// The bytes that Arrow stores for null lists of a fixed length, although Parquet stores none: their
+    /// values, and the offsets of lists in them.
     pub fn padding(&self, rows: u64) -> u64 {
         let Some(lists) = self.lists else { return 0 };
         let slots = lists.slots(rows, self.values, self.nulls);
@@ -94,8 +95,8 @@ impl ColumnChunk<'_> {
         values.saturating_mul(lists.width()).saturating_add(validity).saturating_add(offsets)
     }
 
-    /// The bytes of the levels that are kept while the chunk is decoded, beyond the bytes that are counted
-    /// for its values but not taken by them.
+    /// The bytes of the definition and repetition levels that are kept while the chunk is decoded. If a
+    /// decoded value is smaller than [`value_width`] counts, the difference is used for its levels.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {
@@ -105,15 +106,15 @@ impl ColumnChunk<'_> {
         self.values.saturating_mul(LEVEL_BYTES.saturating_sub(spare))
     }
 
-    /// The bytes of the values that the Parquet crate holds twice while it makes room for the items of null
-    /// lists.
+    /// The bytes of a second copy of the values, which the Parquet crate makes to insert items for null lists
+    /// of a fixed length.
     fn second_copy(&self) -> u64 {
         let lists = self.lists.filter(|_| !self.is_read_by_itself());
         lists.map_or(0, |lists| self.values.saturating_mul(lists.width()))
     }
 
-    /// Whether the chunk is decoded without the Parquet crate, unless its pages are unusual: numbers, and
-    /// lists of them.
+    /// Whether the chunk holds numbers or lists of numbers, which forebay decodes without the Parquet crate
+    /// (unless the pages are unusual).
     fn is_read_by_itself(&self) -> bool {
         let descriptor = self.column;
         let is_number = match descriptor.physical_type() {
@@ -125,7 +126,7 @@ impl ColumnChunk<'_> {
         is_number && self.is_inflated_here() && (parts == 1 || is_list)
     }
 
-    /// Whether its pages are decompressed without the Parquet crate, or need not be.
+    /// Whether the chunk is uncompressed, or has a codec that forebay decompresses without the Parquet crate.
     fn is_inflated_here(&self) -> bool {
         matches!(
             self.codec,
@@ -136,7 +137,7 @@ impl ColumnChunk<'_> {
         )
     }
 
-    /// The most lists in the chunk: with lists inside lists, one for each value.
+    /// The most lists that the chunk can have: one for each row, and one for each value at each deeper level.
     fn list_count(&self, rows: u64) -> u64 {
         match u64::try_from(self.column.max_rep_level()).unwrap_or(0) {
             0 => 0,
@@ -145,7 +146,7 @@ impl ColumnChunk<'_> {
     }
 }
 
-/// The number of bytes of a value as its page stores it.
+/// The number of bytes that a value takes directly after it is decoded from a page.
 fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     match descriptor.physical_type() {
         Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => leaf_width(descriptor),
@@ -156,7 +157,7 @@ fn decoded_width(descriptor: &ColumnDescriptor) -> u64 {
     }
 }
 
-/// The number of bytes of Arrow memory that are counted for a value.
+/// The number of bytes that the memory budget counts for a value in Arrow memory.
 pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0
@@ -164,14 +165,14 @@ pub fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     if is_narrow { size_of::<u32>() as u64 } else { leaf_width(descriptor) }
 }
 
-/// The bytes like [`ColumnChunk::held`], with every number counted as 64 bits. The default window is measured
-/// by them, so they must never change.
+/// Computes [`ColumnChunk::held`] with at least 64 bits for each number, and without padding. The size of the
+/// default shuffle window, and so the order of rows, depends on the result, so it must never change.
 pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
     sum(chunk, rows, leaf_width(chunk.column))
 }
 
-/// The bytes like [`ColumnChunk::held`], for the first rows out of `all` rows. The lengths of lists, texts
-/// and binary values are unknown, so all of their bytes are counted.
+/// Computes [`ColumnChunk::held`] for the first `rows` of `all` rows. The lengths of single lists, texts and
+/// binary values are unknown, so the bytes of all rows are counted for them.
 pub(super) fn held_of_first(chunk: &ColumnChunk<'_>, all: u64, rows: u64) -> u64 {
     let is_list = chunk.column.max_rep_level() > 0;
     match is_list || rows >= all {
@@ -192,20 +193,20 @@ fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
     values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
 }
 
-/// The bytes of a constant column in `rows` rows: a value or a view for each.
+/// The bytes that a column with a single value takes for `rows` rows: a number or a view for each row.
 pub(super) fn constant(constant: &Constant, rows: u64) -> u64 {
     let width = constant.value.data_type().primitive_width().unwrap_or(size_of::<u128>());
     rows.saturating_mul(width as u64).saturating_add(rows.div_ceil(u64::from(u8::BITS)))
 }
 
-/// The bytes of the values of a constant column when each is stored separately, with an offset for each.
+/// The bytes that a column with a single value would take if each row stored it separately, with an offset.
 pub(super) fn constant_values(constant: &Constant, rows: u64) -> u64 {
     let value = constant.value.get_array_memory_size() as u64;
     rows.saturating_mul(value.saturating_add(size_of::<u64>() as u64))
 }
 
-/// The bytes of the values of a chunk when each is stored separately, with an offset for each; `None` if the
-/// footer does not give them.
+/// The bytes that a chunk would take if each value was stored separately, with an offset, even repeated ones;
+/// `None` if the footer does not say.
 pub(super) fn values(chunk: &ColumnChunk<'_>) -> Option<u64> {
     let number = chunk.values;
     let bytes = match chunk.column.physical_type() {

@@ -1,4 +1,5 @@
-//! Maps one file's columns to those of the catalogue. Files with the same columns share one value.
+//! Maps the columns of one file to the columns of the catalogue. Files with the same columns share the
+//! mapping.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,38 +16,41 @@ use super::lists::LeafLists;
 use super::{Projection, types};
 use crate::snapshot::Constant;
 
-/// The columns of a file: as Parquet has them, as they are delivered, and their places among the catalogue's
-/// columns.
+/// The columns of a file: their Parquet schema, their types on delivery, and their positions among the
+/// catalogue's columns.
 #[derive(Debug)]
 pub struct FileColumns {
     /// The columns as Parquet describes them.
     pub parquet: SchemaDescPtr,
-    /// The program that wrote them.
+    /// The name of the program that wrote the file, as the footer gives it.
     pub created_by: Option<Arc<str>>,
-    /// The columns in this file's order, typed as delivered: the request to the Parquet reader.
+    /// The columns in this file's order, with the types that the Parquet reader is to deliver.
     pub schema: SchemaRef,
     /// The columns of `schema` that cannot be read.
     pub(crate) refused: Arc<Refusals>,
-    /// For each leaf column, the lists around it, if one of them has a fixed length; empty if no leaf has
-    /// such lists.
+    /// For each leaf column, the nested lists that its values are in, if one of these has a fixed length.
+    /// Empty if no leaf column has such lists.
     lists: Arc<[Option<LeafLists>]>,
-    /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
+    /// Where each column of the catalogue comes from in this file; empty if they equal the columns of
+    /// `schema`.
     origins: Vec<Origin>,
 }
 
-/// The origin of a column of the catalogue in one file.
+/// Where the values of a column of the catalogue come from in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The column with this index in the file's schema.
     Stored(usize),
-    /// The file's constant with this index.
+    /// The single value that all rows of the file have, at this index in the file's `constants`.
     Constant(usize),
-    /// The file lacks the column: it is null, if the file belongs to a table, and refused otherwise.
+    /// The file lacks the column. Its values are null if the file belongs to a table; otherwise it is
+    /// refused.
     Absent,
 }
 
 impl FileColumns {
-    /// The columns of a file by itself. Two columns of one name are refused.
+    /// The columns of a file, before they are mapped to those of a catalogue. Columns with the same name are
+    /// refused.
     ///
     /// Fails with `Corrupt` for an inconsistent schema.
     fn new(
@@ -69,8 +73,8 @@ impl FileColumns {
         Ok(FileColumns { parquet, created_by, schema, refused: refused.into(), lists, origins: Vec::new() })
     }
 
-    /// The same columns, for a catalogue with the columns `common`. Each of these is stored, or is one of
-    /// `constants`, which take precedence.
+    /// Maps the columns to those of a catalogue, which are `common`. Each of those is a constant of the file,
+    /// a stored column or absent; a constant takes precedence over a stored column.
     pub(crate) fn for_catalog(&self, common: &Schema, constants: &[Constant]) -> Self {
         let same = constants.is_empty()
             && common.fields().len() == self.schema.fields().len()
@@ -96,17 +100,17 @@ impl FileColumns {
         }
     }
 
-    /// The origin of a column of the catalogue.
+    /// Says where the values of the catalogue's column with this index come from in this file.
     pub fn origin(&self, column: usize) -> Origin {
         self.origins.get(column).copied().unwrap_or(Origin::Stored(column))
     }
 
-    /// The lists around the values of a leaf column, if one of them has a fixed length.
+    /// The nested lists that the values of a leaf column are in, if one of these has a fixed length.
     pub(super) fn lists(&self, leaf: usize) -> Option<&LeafLists> {
         self.lists.get(leaf)?.as_ref()
     }
 
-    /// The stored columns among the catalogue's `columns`, by their index in this file, ascending.
+    /// The indices in this file, ascending, of those of the catalogue's `columns` that the file stores.
     pub fn roots(&self, columns: &[usize]) -> Vec<usize> {
         let stored = columns.iter().filter_map(|&column| match self.origin(column) {
             Origin::Stored(root) => Some(root),
@@ -117,12 +121,13 @@ impl FileColumns {
         roots
     }
 
-    /// The leaf columns of a projection, ascending, in the file's order.
+    /// The indices in this file, ascending, of the leaf columns that a projection reads.
     pub fn leaves(&self, projection: &Projection) -> Vec<usize> {
         self.read_of(&self.roots(projection.columns()), projection)
     }
 
-    /// The leaf columns of the file's columns `roots` that a projection reads, both ascending.
+    /// The leaf columns that a projection reads within the file's top-level columns `roots`. Both are in
+    /// ascending order.
     pub fn read_of(&self, roots: &[usize], projection: &Projection) -> Vec<usize> {
         let mut leaves = self.leaves_of(roots);
         if projection.is_whole() {
@@ -139,7 +144,7 @@ impl FileColumns {
         leaves
     }
 
-    /// The Parquet schema of the file's columns `roots` alone, which ascend.
+    /// The Parquet schema of only the file's top-level columns `roots`, which are in ascending order.
     pub(crate) fn parquet_of(&self, roots: &[usize]) -> Result<SchemaDescPtr> {
         let root = self.parquet.root_schema();
         let fields = root.get_fields();
@@ -151,14 +156,14 @@ impl FileColumns {
         Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
     }
 
-    /// Whether the pages of all leaf columns of the file's column `root` can be read one by one: each has one
-    /// value for each row. 96-bit times are decoded a second time, so they cannot.
+    /// Whether single pages of the file's top-level column `root` can be read. Its leaf columns must have one
+    /// value for each row, and no 96-bit times, which are decoded from the chunk a second time.
     pub fn is_read_by_pages(&self, root: usize) -> bool {
         let mut leaves = self.leaves_of(&[root]).into_iter().map(|leaf| &self.parquet.columns()[leaf]);
         leaves.all(|leaf| leaf.max_rep_level() == 0 && leaf.physical_type() != PhysicalType::INT96)
     }
 
-    /// The leaf columns of the file's columns `roots`, both ascending.
+    /// The leaf columns within the file's top-level columns `roots`. Both are in ascending order.
     pub fn leaves_of(&self, roots: &[usize]) -> Vec<usize> {
         let mut roots = roots.iter().peekable();
         let is_among = |leaf: &usize| {
@@ -170,8 +175,7 @@ impl FileColumns {
     }
 }
 
-/// The leaf columns of a projection, which are looked up only once for consecutive files with the same
-/// columns.
+/// Finds the leaf columns that a projection reads, only once for consecutive files with the same columns.
 pub struct ProjectedLeaves<'a> {
     projection: &'a Projection,
     of: Option<&'a FileColumns>,
@@ -179,12 +183,12 @@ pub struct ProjectedLeaves<'a> {
 }
 
 impl<'a> ProjectedLeaves<'a> {
-    /// A look-up of the leaves of `projection` in one file after the other.
+    /// Makes an empty cache for the leaf columns of `projection`.
     pub fn new(projection: &'a Projection) -> Self {
         ProjectedLeaves { projection, of: None, leaves: Vec::new() }
     }
 
-    /// The leaves in a file, ascending.
+    /// The leaf columns that the projection reads in a file with these columns, in ascending order.
     pub fn in_file(&mut self, columns: &'a FileColumns) -> &[usize] {
         if !self.of.is_some_and(|known| std::ptr::eq(known, columns)) {
             (self.of, self.leaves) = (Some(columns), columns.leaves(self.projection));
@@ -193,29 +197,31 @@ impl<'a> ProjectedLeaves<'a> {
     }
 }
 
-/// The columns seen so far: files with the same columns share one value, which is most of the memory of a
-/// footer.
+/// The descriptions of columns found so far. Files with the same columns share one, because it would
+/// otherwise take most of the memory of each footer.
 #[derive(Debug, Default)]
 pub struct KnownColumns {
-    /// The columns, each with the metadata that says how they are typed.
+    /// The columns of each kind of file, with the metadata entries that their Arrow types depend on.
     known: Mutex<Vec<(Vec<KeyValue>, Arc<FileColumns>)>>,
     placed: Mutex<HashMap<SharedBy, Placed>>,
 }
 
-/// The columns of a file with their places in a catalogue.
+/// The columns of a file, mapped to those of a catalogue.
 #[derive(Debug)]
 struct Placed {
     columns: Arc<FileColumns>,
-    /// The declared schema, which is kept so that its address is not reused.
+    /// The declared schema. Its address is part of the key, so it is kept alive to prevent another schema
+    /// from getting the same address.
     _declared: Option<SchemaRef>,
 }
 
-/// The properties that files must have in common to share their columns in a catalogue: the addresses of the
-/// stored and of the declared fields, and the constants.
+/// The key by which files share their mapping to a catalogue's columns: the addresses of the stored and of
+/// the declared fields, and the constants.
 pub type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
 
 impl KnownColumns {
-    /// The columns of a file by itself. The columns of a table's file are typed by the table, and by Parquet.
+    /// The columns of a file, before they are mapped to those of a catalogue. In a file of a table, the
+    /// writer's own Arrow schema is ignored.
     ///
     /// Fails with `Corrupt` for an inconsistent schema.
     pub(crate) fn of_file(&self, metadata: &FileMetaData, is_of_table: bool) -> Result<Arc<FileColumns>> {
@@ -239,8 +245,8 @@ impl KnownColumns {
         Ok(columns)
     }
 
-    /// The columns of the file in the catalogue: those of another file with the same `key`, otherwise the
-    /// result of `place`.
+    /// The file's columns, mapped to those of the catalogue: shared with an earlier file of the same `key`,
+    /// or else made by `place`.
     pub(crate) fn in_catalog(
         &self,
         key: SharedBy,

@@ -1,4 +1,5 @@
-//! The identity of a data set: the order of its rows is a function of it.
+//! The fingerprint of a data set: a hash that identifies its contents, and on which the order of rows
+//! depends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::File;
 
-/// The identity of a data set: a hash over the relative path, size, footer and row counts of each file, and
-/// the schema; for a table also over its constants, its deleted rows and its further identities. A file whose
-/// rows and columns are in the table's list counts without its footer, which may not have been read.
+/// A hash that identifies a data set. It covers the relative path, size, footer and row counts of each file,
+/// and the schema; for a table also its constants, deleted rows and id. If the metadata of a table declares a
+/// file's rows and columns, the footer is left out, because it may not have been read.
 ///
-/// The time of change or the store's tag is not used, because two nodes with a copy of the same data each
-/// must agree on the order. The footer has offsets, sizes and statistics of every column chunk, so other rows
-/// have another footer. The fingerprint is shown and serialized as 32 hexadecimal digits.
+/// Modification times and the store's tags are left out, because two nodes with copies of the same data must
+/// agree on the order. Different rows give a different footer, because it has the offset, size and statistics
+/// of every column chunk. The fingerprint is shown and serialized as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Fingerprint(u128);

@@ -1,5 +1,5 @@
-//! The part of a file's footer that is kept: the rows of its row groups, and where and how their column
-//! chunks are stored.
+//! The part of a file's footer that stays in memory: the number of rows in each row group, and where and how
+//! the column chunks are stored.
 //!
 //! It takes about eight bytes for each column chunk, where the Parquet crate's own form takes a kilobyte.
 //! Statistics, page indexes and the names of encodings are not kept: code that needs them reads the footer
@@ -30,7 +30,8 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 use super::FileColumns;
 use super::lists::LeafLists;
 
-/// The codecs, by their numbers in the format: three bits of a column chunk's flags.
+/// The compression codecs in the order of their numbers in Parquet. The lowest three flag bits are the
+/// number.
 const CODECS: [CompressionCodec; 8] = [
     CompressionCodec::UNCOMPRESSED,
     CompressionCodec::SNAPPY,
@@ -45,21 +46,21 @@ const CODECS: [CompressionCodec; 8] = [
 const CODEC: u8 = 0b111;
 /// The flag of a chunk that begins with a dictionary page.
 const DICTIONARY: u8 = 1 << 3;
-/// The flag of a chunk in which repeated values may be stored once.
+/// The flag of a chunk whose encoding stores repeated values only once.
 const REPEATS: u8 = 1 << 4;
 /// The flag of a chunk that begins where the one before it ends.
 const FOLLOWS: u8 = 1 << 5;
 /// The flag of a chunk with one value for each row.
 const ONE_A_ROW: u8 = 1 << 6;
-/// The flag of a chunk for which the footer gives the length of the values without their encoding.
+/// The flag of a chunk whose footer entry gives the size of its texts before they were encoded.
 const UNENCODED: u8 = 1 << 7;
 
-/// A footer, without the parts that only filters and reports need.
+/// The footer of a file, without the parts that only filters and reports need.
 #[derive(Clone, Debug)]
 pub struct Footer {
     /// The xxh3-64 hash of the footer's bytes: of its schema, statistics and offsets.
     pub(crate) hash: u64,
-    /// The columns of the file, and their places among the catalogue's columns.
+    /// The columns of the file, and their positions among the catalogue's columns.
     pub columns: Arc<FileColumns>,
     /// The encoded row groups, one after the other.
     bytes: Box<[u8]>,
@@ -67,7 +68,7 @@ pub struct Footer {
     starts: Box<[u32]>,
 }
 
-/// The storage of a column chunk: where it is, and how it is encoded.
+/// Describes how a column chunk is stored: its position in the file, its sizes and its encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnChunk<'a> {
     /// The leaf column of the file's schema whose values the chunk holds.
@@ -75,28 +76,29 @@ pub struct ColumnChunk<'a> {
     pub(super) codec: CompressionCodec,
     /// Whether the chunk begins with a dictionary page.
     pub has_dictionary: bool,
-    /// Whether repeated values may be stored once.
+    /// Whether its encoding stores repeated values only once.
     pub(crate) repeats: bool,
     start: u64,
-    /// The number of stored bytes.
+    /// The number of bytes that the chunk takes in the file.
     pub length: u64,
     /// The number of bytes of the chunk's pages once they are decompressed.
     pub uncompressed: u64,
     /// The number of values, including nulls.
     pub values: u64,
-    /// The bytes of its byte arrays when each is stored separately, if the footer gives them.
+    /// The bytes of the chunk's texts or binary values before they were encoded, with each repetition
+    /// counted; `None` if the footer does not say.
     pub(crate) unencoded: Option<u64>,
-    /// The lists around its values, if one of them has a fixed length.
+    /// The nested lists that the chunk's values are in, if one of these has a fixed length.
     pub(super) lists: Option<&'a LeafLists>,
-    /// The number of values that are null, or under a null, if they are needed to count
-    /// [`lists`](Self::lists) and the footer has them.
+    /// The number of values that are null or inside a null list. `None` if the footer does not say, or if
+    /// [`lists`](Self::lists) can be counted without it.
     pub(super) nulls: Option<u64>,
 }
 
 impl Footer {
-    /// Keeps the needed part of `metadata`, whose numbers must have been checked.
+    /// Encodes the part of `metadata` that is kept. The numbers in `metadata` must have been checked.
     ///
-    /// Fails with `TooLarge` if it takes more than 4 GiB.
+    /// Fails with `TooLarge` if the encoded part takes more than 4 GiB.
     pub(crate) fn new(hash: u64, columns: Arc<FileColumns>, metadata: &ParquetMetaData) -> Result<Self> {
         let (mut bytes, mut starts) = (Vec::new(), Vec::new());
         for group in metadata.row_groups() {
@@ -117,12 +119,12 @@ impl Footer {
         Ok(Footer { hash, columns, bytes: bytes.into(), starts: starts.into() })
     }
 
-    /// The footer with its columns placed in a catalogue.
+    /// The footer with other `columns`, which are mapped to those of a catalogue.
     pub(crate) fn with_columns(self, columns: Arc<FileColumns>) -> Self {
         Footer { columns, ..self }
     }
 
-    /// The numbers of rows of the row groups, in order.
+    /// The number of rows in each row group, in order.
     pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
         let groups = if self.bytes.is_empty() { 0 } else { self.starts.len() + 1 };
         (0..groups).map(|group| Varints(self.of_group(group)).next())
@@ -147,7 +149,7 @@ impl Footer {
         })
     }
 
-    /// The column chunks of a row group at the indices `leaves`, which ascend.
+    /// The column chunks of a row group for the leaf columns `leaves`, whose indices must ascend.
     #[inline]
     pub fn chunks_at(
         &self,
@@ -158,8 +160,8 @@ impl Footer {
         leaves.into_iter().map_while(move |wanted| chunks.find(|(leaf, _)| *leaf == wanted))
     }
 
-    /// A row group as the Parquet crate describes it, alone in a file with only the columns `roots`, which
-    /// ascend. The crate visits each column of a file for each row group, whether it is read or not.
+    /// The Parquet crate's metadata of a file that consists of one row group and of the top-level columns
+    /// `roots`, in ascending order. The crate visits all columns in the metadata, so unread ones cost time.
     pub fn row_group(&self, group: usize, roots: &[usize]) -> Result<ParquetMetaData> {
         let parquet = self.columns.parquet_of(roots)?;
         let rows = Varints(self.of_group(group)).next();
@@ -168,8 +170,8 @@ impl Footer {
         to_parquet(&parquet, rows, chunks)
     }
 
-    /// A row group like [`row_group`](Self::row_group), with only the column of this leaf, and only `rows`
-    /// rows of it: those of the pages in `length` bytes from `start` on.
+    /// Metadata like that of [`row_group`](Self::row_group), for some pages of one leaf column: they have
+    /// `rows` rows, and take `length` bytes of the file beginning at `start`.
     pub fn row_group_of_pages(
         &self,
         group: usize,
@@ -188,7 +190,7 @@ impl Footer {
         to_parquet(&parquet, rows, chunks)
     }
 
-    /// The bytes of memory that the footer takes, without the columns, which files share.
+    /// The bytes of memory that the footer takes, without its `columns`, which several files share.
     pub(crate) fn bytes(&self) -> u64 {
         (self.bytes.len() + size_of_val(&*self.starts)) as u64
     }
@@ -199,7 +201,7 @@ impl Footer {
     }
 }
 
-/// The description of a file that has only this row group, of `rows` rows and `chunks`.
+/// The Parquet crate's metadata of a file with a single row group, which has `rows` rows and these chunks.
 fn to_parquet<'a>(
     schema: &SchemaDescPtr,
     rows: u64,
@@ -208,27 +210,27 @@ fn to_parquet<'a>(
     let rows = rows.cast_signed();
     let chunks = chunks.map(ColumnChunk::to_parquet).collect::<Result<Vec<_>>>()?;
     let group = RowGroupMetaData::builder(schema.clone()).set_num_rows(rows).set_column_metadata(chunks);
-    // The decoder stops where the file's rows are said to end.
+    // The decoder stops after the number of rows in the file metadata, so it must equal the row group's.
     let file = FileMetaData::new(1, rows, None, None, schema.clone(), None);
     Ok(ParquetMetaData::new(file, vec![group.build().or_fail()?]))
 }
 
 impl<'a> ColumnChunk<'a> {
-    /// A chunk that consists of some of its pages, which were joined: `rows` values in `length` bytes from
-    /// `start` on.
+    /// A chunk of only some of this chunk's pages: they have `rows` values, and take `length` bytes beginning
+    /// at `start`.
     pub fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
         ColumnChunk { start, length, values: rows, ..self }
     }
 
-    /// A part of the chunk, of `length` bytes and `rows` values, for computing costs. All pages are assumed
-    /// to be compressed equally well.
+    /// A chunk that stands for `length` bytes and `rows` values of this one when costs are computed. All
+    /// pages are assumed to be compressed equally well.
     pub fn share(self, length: u64, rows: u64) -> Self {
         let share = u128::from(self.uncompressed) * u128::from(length) / u128::from(self.length.max(1));
         ColumnChunk { length, values: rows, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }
     }
 
-    /// The kept part of a footer's entry. Negative numbers, which a checked footer does not have, count as
-    /// zero.
+    /// Takes the properties that are kept from the footer's entry for a chunk. Negative numbers, which a
+    /// checked footer does not have, become zero.
     pub fn from_metadata(column: &'a ColumnDescPtr, about: &ColumnChunkMetaData) -> Self {
         let repeats = |encoding| {
             matches!(
@@ -252,24 +254,25 @@ impl<'a> ColumnChunk<'a> {
         }
     }
 
-    /// The chunk with `lists`, the lists around its values if one of them has a fixed length.
+    /// Adds `lists` (the nested lists that the values are in, if one has a fixed length) and the number of
+    /// nulls, if it is needed to count them.
     pub(super) fn within(self, lists: Option<&'a LeafLists>, about: &ColumnChunkMetaData) -> Self {
         let counted = lists.filter(|lists| lists.are_counted_by_nulls());
         let nulls = counted.and_then(|_| about.statistics()?.null_count_opt());
         ColumnChunk { lists, nulls, ..self }
     }
 
-    /// The codec of its pages.
+    /// The codec that the chunk's pages are compressed with.
     pub fn compression(&self) -> Compression {
         self.codec.into()
     }
 
-    /// The range of the chunk in its file, which is checked when the footer is read.
+    /// The byte range of the chunk in its file. It was checked when the footer was read.
     pub fn range(&self) -> Range<u64> {
         self.start..self.end()
     }
 
-    /// The chunk as the Parquet crate describes it, as far as decoding needs it.
+    /// Converts the chunk to the Parquet crate's metadata, with the properties that decoding needs.
     pub(crate) fn to_parquet(self) -> Result<ColumnChunkMetaData> {
         let start = self.start.cast_signed();
         ColumnChunkMetaData::builder(self.column.clone())
@@ -344,8 +347,8 @@ impl<'a> ColumnChunk<'a> {
     }
 }
 
-/// Numbers of variable length, read from the front. After the end they read as zeros, which does not occur in
-/// footers that were written here.
+/// Reads numbers of variable length from the front of a slice. Beyond the end it gives zeros, which does not
+/// happen with a footer that [`Footer::new`] wrote.
 struct Varints<'a>(&'a [u8]);
 
 impl Varints<'_> {
@@ -378,7 +381,7 @@ impl Varints<'_> {
     }
 }
 
-/// Writes a number with seven bits in each byte, the lowest first.
+/// Writes a number with seven bits in each byte, beginning with the lowest bits.
 fn write(bytes: &mut Vec<u8>, mut value: u64) {
     while value > 0x7f {
         bytes.push(value as u8 | 0x80);
@@ -387,7 +390,7 @@ fn write(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Writes a number as its difference from another, which is short if both are near.
+/// Writes a number as its difference from `other`, which takes few bytes if the two are close.
 fn write_near(bytes: &mut Vec<u8>, value: u64, other: u64) {
     let distance = value.wrapping_sub(other).cast_signed();
     write(bytes, ((distance << 1) ^ (distance >> 63)).cast_unsigned());

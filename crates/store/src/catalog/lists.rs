@@ -1,30 +1,31 @@
-//! Counts the values in lists of a fixed length: for a null list Arrow stores all items, and Parquet none.
+//! Counts the values that lists of a fixed length take in Arrow, which stores all items even of a null list,
+//! whereas Parquet stores none.
 
 use forebay_arrow::datatypes::{DataType, Field, Schema};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::types::VIEW_BYTES;
 
-/// The lists around the values of a leaf column, some of which have a fixed length.
+/// The nested lists that the values of a leaf column are in. At least one of them has a fixed length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LeafLists {
-    /// The lengths of the lists from the outside in; `None` for a list that is not of fixed length.
+    /// The fixed length of each list, the outermost first; `None` for a list of varying length.
     lengths: Box<[Option<u64>]>,
-    /// The bytes of a value in Arrow.
+    /// The bytes that a value takes in Arrow.
     width: u64,
 }
 
-/// The most lists and values that a column chunk has in Arrow.
+/// The most lists and values that a column chunk can have once it is in Arrow memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotLimits {
-    /// The number of lists of varying length, at all depths.
+    /// The most lists of varying length, added up over all levels of nesting.
     pub(crate) lists: u64,
-    /// The number of values, including those under null lists, which are not stored.
+    /// The most values, including those of null lists, which Parquet does not store.
     pub(crate) values: u64,
 }
 
 impl LeafLists {
-    /// The lists of each leaf column; empty if no list has a fixed length.
+    /// Finds the nested lists of each leaf column of a schema. Empty if no list in it has a fixed length.
     pub(super) fn of_leaves(schema: &Schema, parquet: &SchemaDescriptor) -> Box<[Option<Self>]> {
         let mut all: Vec<Option<Self>> = Vec::new();
         let mut first = 0;
@@ -35,14 +36,14 @@ impl LeafLists {
             first += leaves;
             let mut of_root = Vec::with_capacity(leaves);
             LeafLists::add(field, &mut Vec::new(), &mut of_root);
-            // A refused column may have another type than it is stored as.
+            // A refused column has the type `Null`, so it may have fewer leaves here than in Parquet.
             of_root.resize(leaves, None);
             all.append(&mut of_root);
         }
         if all.iter().all(Option::is_none) { Box::default() } else { all.into() }
     }
 
-    /// Adds the lists of each leaf of a field, in order.
+    /// Adds an entry for each leaf of `field` to `found`; `around` has the lists that the field is in.
     fn add(field: &Field, around: &mut Vec<Option<u64>>, found: &mut Vec<Option<Self>>) {
         let (length, item) = match field.data_type() {
             DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => (None, item),
@@ -61,23 +62,23 @@ impl LeafLists {
         around.pop();
     }
 
-    /// Whether the number of values depends on the number of nulls, because some lists of a fixed length are
-    /// inside other lists.
+    /// Whether the number of nulls is needed to count the values: a list of a fixed length is inside a list
+    /// of varying length.
     pub(super) fn are_counted_by_nulls(&self) -> bool {
         let mut inner = self.lengths.iter().skip_while(|length| length.is_some());
         inner.any(Option::is_some)
     }
 
-    /// The bytes of a value in Arrow.
+    /// The bytes that a value takes in Arrow.
     pub(super) fn width(&self) -> u64 {
         self.width
     }
 
-    /// The lists and values of a chunk of `rows` rows and `values` stored values, of which at most `nulls`
-    /// are null or under a null.
+    /// The most lists and values of a chunk with `rows` rows and `values` stored values. At most `nulls` of
+    /// these are null or inside a null list; `None` if their number is unknown.
     pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> SlotLimits {
         let nulls = nulls.unwrap_or(values).min(values);
-        // Down to the first list of varying length, each row has the same number of lists, whatever is null.
+        // Outside the first list of varying length, every row has the same number of items, null or not.
         let (mut lists, mut are_of_rows, mut each) = (0u64, true, 1u64);
         let slots = |are_of_rows: bool, each: u64| match are_of_rows {
             true => rows.saturating_mul(each),
@@ -96,7 +97,7 @@ impl LeafLists {
     }
 }
 
-/// The number of bytes of a value, without those that a view points to.
+/// The number of bytes that a value takes in Arrow, without the bytes that a view points to.
 fn width(leaf: &DataType) -> u64 {
     match leaf {
         DataType::Null => 0,

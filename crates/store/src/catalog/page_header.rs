@@ -1,4 +1,5 @@
-//! Reads one page header in the same way as the Parquet crate, or refuses it.
+//! Reads the header of a page in a column chunk, or refuses it. A header that is accepted means the same to
+//! the Parquet crate, which decodes the page.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -12,38 +13,41 @@ pub enum PageKind {
     Data,
     /// The distinct values to which the data pages of the chunk refer by number.
     Dictionary,
-    /// Values, preceded by levels that are not compressed.
+    /// Levels that are not compressed, followed by values that may be compressed.
     DataV2,
 }
 
-/// The content of a page header. Sizes have 31 bits in the format, so it takes few bytes and is cheap to
-/// move.
+/// The content of a page header. Sizes have at most 31 bits in the format, so `u32` is enough and keeps this
+/// structure small.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
     /// The kind of the page's content.
     pub kind: PageKind,
-    /// The bytes of its content once decompressed.
+    /// The size of the page's content in bytes, before compression.
     pub uncompressed: u32,
-    /// The bytes of its content as stored.
+    /// The size of the page's content in bytes, as it is stored.
     pub compressed: u32,
     /// The number of values, nulls included.
     pub values: u32,
-    /// The encoding of its values, by its number in the format.
+    /// The encoding of the page's values, as its number in the Parquet format.
     pub encoding: i32,
-    /// The CRC-32 of the stored page, if the writer gave it.
+    /// The CRC-32 of the stored page, if the writer stored one.
     pub crc: Option<u32>,
-    /// The encodings of repetition and definition levels, in data pages of version 1.
+    /// The encodings of repetition levels and of definition levels, in this order; only data pages of version
+    /// 1 have them.
     pub level_encodings: [i32; 2],
-    /// The bytes of uncompressed levels before the values, in version 2; else 0.
+    /// The number of bytes of all levels, which are not compressed and precede the values, in a data page of
+    /// version 2; else 0.
     pub levels: u32,
-    /// The bytes of repetition levels, which are the first of those levels.
+    /// The number of those bytes that are repetition levels, which come first.
     pub repetition: u32,
-    /// The offset in the header of the flag that says that values are not compressed (version 2), if there is
-    /// one.
+    /// The offset in the header of the boolean field `is_compressed`, if the header sets it to false. Only
+    /// data pages of version 2 have this field.
     pub not_compressed: Option<u32>,
 }
 
-/// The header of a boolean field, changed from false to true: the type in the header is the value.
+/// Changes the header byte of a boolean field from false to true. A boolean has no other bytes, because the
+/// lower half of this byte, the type, is the value.
 pub fn compressed(flag: u8) -> u8 {
     (flag & 0xf0) | TRUE
 }
@@ -52,18 +56,19 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const STRUCT: u8 = 12;
 
-/// The fields of a header that are read here.
+/// The values of the header's fields, as far as they are used.
 #[derive(Default)]
 struct Fields {
     kind: Option<i32>,
     uncompressed: Option<u32>,
     compressed: Option<u32>,
-    /// The id of the field that holds the header of the page's kind.
+    /// The id of the field that has a header for one kind of page: data, index, dictionary or data of version
+    /// 2.
     of_kind: Option<i16>,
     values: Option<u32>,
     encoding: Option<i32>,
     crc: Option<u32>,
-    /// The encodings of repetition and definition levels.
+    /// The encodings of repetition levels and of definition levels, in this order.
     level_encodings: [i32; 2],
     nulls: Option<u32>,
     rows: Option<u32>,
@@ -72,7 +77,7 @@ struct Fields {
     not_compressed: Option<u32>,
 }
 
-/// Reads a page header; returns it and its length in bytes.
+/// Reads a page header. Returns the header and its length in bytes.
 #[inline]
 pub fn read(bytes: &[u8]) -> Result<(Page, usize)> {
     let mut input = Compact::new(bytes);
@@ -97,12 +102,12 @@ fn unusual(bytes: &[u8]) -> Result<(Page, usize)> {
     Err(corrupt("a page header is malformed"))
 }
 
-/// Reads the header of a dictionary page or of a data page of version 1 in the form in which nearly every
-/// writer writes it: all fields in order, none unknown. Returns `None` for any other form, which says nothing
-/// about the header. This matters for small row groups, which have a header for every few values.
+/// Reads the header of a dictionary page or of a data page of version 1 quickly, if it has the usual form:
+/// all fields in order, none unknown. Returns `None` for any other form, even if the header is valid. The
+/// speed matters for small row groups, which have a header for every few values.
 #[inline(always)]
 fn usual(input: &mut Compact<'_>) -> Option<Page> {
-    /// The type of a 32-bit integer in the first field, or in the field whose id follows.
+    /// The header byte of a 32-bit integer whose field id is one more than that of the field before.
     const I32: u8 = 0x15;
     const FALSE_OR_TRUE: [u8; 2] = [0x12, 0x11];
     const STATISTICS: [u8; 1] = [0x10 | STRUCT];
@@ -129,7 +134,7 @@ fn usual(input: &mut Compact<'_>) -> Option<Page> {
     } else {
         input.next_of(FALSE_OR_TRUE);
     }
-    // The first zero ends the header of the page's kind, the second one the page header.
+    // The first zero ends the header for the page's kind, the second one the whole page header.
     input.next_of([0])?;
     input.next_of([0])?;
     Some(Page {
@@ -155,7 +160,8 @@ impl Fields {
                 3 => self.compressed = Some(size(input, kind)?),
                 4 => self.crc = Some(input.i32(kind)?.cast_unsigned()),
                 5..=8 => {
-                    // A second header of a kind is refused: the Parquet crate would mix the two.
+                    // A page with headers for two kinds is refused, because the Parquet crate would mix the
+                    // two.
                     let is_first = self.of_kind.replace(id).is_none();
                     (is_first && kind == STRUCT).then_some(())?;
                     match id {
@@ -209,8 +215,9 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // If the id were written out, this byte would be its end, not the type; no writer
-                        // does that.
+                        // This byte contains the type. If the field's id were written out, the id would come
+                        // after the type; then `at` would be wrong and the header is refused. No writer does
+                        // that.
                         false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }
@@ -221,7 +228,8 @@ impl Fields {
         })
     }
 
-    /// The page, if the header has all fields that the format requires, and those of its kind.
+    /// The page; `None` if the header lacks a field that the format requires, or a field that its kind of
+    /// page requires.
     fn page(&self) -> Option<Page> {
         let kind = match (self.kind?, self.of_kind?) {
             (0, 5) => PageKind::Data,
@@ -230,7 +238,7 @@ impl Fields {
             _ => return None,
         };
         let of_v2 = |field: Option<u32>| if kind == PageKind::DataV2 { field } else { Some(0) };
-        // Version 2 must have both of these fields, but their values are not used.
+        // Pages of version 2 must have these two fields, although their values are not used.
         of_v2(self.rows.and(self.nulls))?;
         let repetition = of_v2(self.repetition_levels)?;
         Some(Page {
@@ -261,15 +269,15 @@ fn size(input: &mut Compact<'_>, kind: u8) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Reads a header field by field.
+    /// Reads a header field by field, without the quick way.
     fn slowly(bytes: &[u8]) -> Option<(Page, usize)> {
         let (mut input, mut fields) = (Compact::new(bytes), Fields::default());
         fields.read(&mut input, bytes)?;
         Some((fields.page()?, bytes.len() - input.remaining()))
     }
 
-    /// Headers that pyarrow writes, and copies of them with one byte changed, read the same in the fast way
-    /// and field by field.
+    /// Headers from pyarrow, and copies of them with one byte changed, give the same result in the quick way
+    /// as field by field.
     #[test]
     fn a_usual_header_means_what_its_fields_mean() {
         let dictionary = [0x15, 4, 0x15, 0xf8, 5, 0x15, 0xfe, 5, 0x4c, 0x15, 0xbe, 1, 0x15, 0, 0x12, 0, 0];

@@ -1,7 +1,7 @@
-//! The pages of a column chunk, from its offset index or from page headers.
+//! Where the pages of a column chunk are: the result of reading its offset index or its page headers.
 //!
-//! Source: [Parquet's page index](https://parquet.apache.org/docs/file-format/pageindex/). An index only
-//! saves reads, so an inconsistent one is ignored.
+//! Source: [Parquet's page index](https://parquet.apache.org/docs/file-format/pageindex/). The index is only
+//! there to save reads, so an index that is inconsistent is ignored.
 
 use std::ops::Range;
 
@@ -11,20 +11,21 @@ use super::ColumnChunk;
 use super::thrift::Compact;
 
 /// The size in bytes of the largest index that is read. An index of a million pages takes about a quarter of
-/// it.
+/// this size.
 const MAX_INDEX_BYTES: u64 = 64 << 20;
 
-/// The places of a column chunk's data pages, and their rows. There is at least one page.
+/// The position and the rows of each data page of a column chunk. There is at least one page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageLocations {
-    /// The first row of each page in the row group, ascending from 0.
+    /// The number, within the row group, of the first row of each page. The numbers ascend from 0.
     first_rows: Vec<u32>,
-    /// The bytes of each page in its file, ascending, within those of its chunk.
+    /// The byte range of each page in its file. The ranges ascend and are within the range of the column
+    /// chunk.
     ranges: Vec<Range<u64>>,
     /// The number of rows in the row group.
     rows: u32,
-    /// The page from which on pages are known not to refer to the dictionary; the number of pages if that is
-    /// not known of any.
+    /// The index of a page: this page and all later ones are known not to refer to the dictionary. It is the
+    /// number of pages if no such page is known.
     plain_from: usize,
 }
 
@@ -40,13 +41,13 @@ impl PageLocations {
             }
             _ => input.skip(kind),
         })?;
-        // Pages follow each other up to the end of their chunk. If an index says otherwise, a length in it is
-        // wrong.
+        // Pages have no gaps between them and end with their chunk. If an index says otherwise, one of its
+        // lengths is wrong.
         PageLocations::new(pages?, chunk, rows).filter(|pages| pages.are_without_gaps(chunk))
     }
 
-    /// The pages with these first rows and bytes, in a chunk whose row group has `rows` rows; `None` if they
-    /// are inconsistent.
+    /// Creates the locations from the first row and the byte range of each page, in a chunk whose row group
+    /// has `rows` rows. Returns `None` if they are inconsistent.
     pub fn new(pages: Vec<(u32, Range<u64>)>, chunk: &ColumnChunk<'_>, rows: u32) -> Option<Self> {
         let (first_rows, ranges): (Vec<u32>, Vec<Range<u64>>) = pages.into_iter().unzip();
         let of_chunk = chunk.range();
@@ -64,7 +65,7 @@ impl PageLocations {
         ends_with && self.ranges.windows(2).all(|pair| pair[0].end == pair[1].start)
     }
 
-    /// The same pages, of which those from `page` on do not need the dictionary.
+    /// The same locations, with the knowledge that `page` and all later pages do not need the dictionary.
     pub fn plain_from(self, page: usize) -> Self {
         PageLocations { plain_from: page, ..self }
     }
@@ -80,12 +81,12 @@ impl PageLocations {
         self.first_rows.len()
     }
 
-    /// The first row of each page.
+    /// The number, within the row group, of each page's first row.
     pub fn first_rows(&self) -> &[u32] {
         &self.first_rows
     }
 
-    /// The rows of a page, counted in its row group.
+    /// The rows of a page, as numbers within the row group.
     pub fn rows_of(&self, page: usize) -> Range<u32> {
         self.first_rows[page]..self.first_rows.get(page + 1).copied().unwrap_or(self.rows)
     }
@@ -95,13 +96,13 @@ impl PageLocations {
         self.first_rows.partition_point(|first| *first <= row).saturating_sub(1)
     }
 
-    /// The bytes of a page in its file.
+    /// The byte range of a page in its file.
     pub fn range(&self, page: usize) -> Range<u64> {
         self.ranges[page].clone()
     }
 }
 
-/// Reads a page's location: its first row and its bytes.
+/// Reads one page's entry of an offset index: its first row and its byte range.
 fn page(input: &mut Compact<'_>) -> Option<(u32, Range<u64>)> {
     let (mut offset, mut length, mut first) = (None, None, None);
     input.structure(|input, id, kind| {
@@ -117,17 +118,20 @@ fn page(input: &mut Compact<'_>) -> Option<(u32, Range<u64>)> {
     Some((first?, offset..offset.checked_add(length?.max(1))?))
 }
 
-/// The range of the offset index of a column chunk, if there is a valid one.
+/// The byte range of a column chunk's offset index in the file; `None` if there is none or the range is not
+/// valid.
 pub fn offset_index(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Range<u64>> {
     within(chunk.offset_index_offset()?, chunk.offset_index_length()?, file_bytes)
 }
 
-/// The range of the column index of a column chunk, if there is a valid one.
+/// The byte range of a column chunk's column index in the file; `None` if there is none or the range is not
+/// valid.
 pub fn column_index(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Range<u64>> {
     within(chunk.column_index_offset()?, chunk.column_index_length()?, file_bytes)
 }
 
-/// The range of the Bloom filter of a column chunk, if there is a valid one.
+/// The byte range of a column chunk's Bloom filter in the file; `None` if there is none or the range is not
+/// valid.
 pub fn bloom_filter(chunk: &ColumnChunkMetaData, file_bytes: u64) -> Option<Range<u64>> {
     within(chunk.bloom_filter_offset()?, chunk.bloom_filter_length()?, file_bytes)
 }
@@ -156,7 +160,7 @@ mod tests {
         out.push(rest as u8);
     }
 
-    /// An index of pages: offset, length, first row.
+    /// Writes an offset index from the offset, the length and the first row of each page.
     fn index(pages: &[(i64, i64, i64)]) -> Vec<u8> {
         let mut bytes = vec![0x19, (pages.len() as u8) << 4 | 0x0c];
         for (offset, length, first) in pages {
@@ -207,7 +211,7 @@ mod tests {
         }
         let whole = index(&[(110, 10, 0), (120, 30, 12)]);
         assert!((0..whole.len()).all(|end| read(&whole[..end]).is_none()));
-        // The index claims more pages than there are bytes.
+        // The index says that it has more pages than it has bytes.
         assert!(read(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0x0f]).is_none());
     }
 }

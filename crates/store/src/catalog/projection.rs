@@ -1,4 +1,4 @@
-//! The columns that are read, and the fields of them.
+//! Selects the columns that are read, and for structures (nested columns) also the fields.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::types;
 
-/// Columns of a catalogue, in the order in which they are delivered.
+/// The selected columns of a catalogue, in the order in which they are delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projection {
     columns: Arc<[usize]>,
     schema: SchemaRef,
-    /// The selection for each field of the schema.
+    /// Where each field of `schema` comes from.
     selected: Arc<[Selected]>,
-    /// For columns that are read in part, the paths that are read.
+    /// For each column of which only a part is read, the paths of the fields that are read.
     partial: Arc<HashMap<usize, HashSet<Vec<String>>>>,
 }
 
-/// A column to read, or a part of a structure.
+/// A selected column, or a selected part of a column with structures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// An index into the catalogue's schema.
+    /// The index of the column in the catalogue's schema.
     pub column: usize,
     /// The part of the column that is read.
     pub of: Reads,
@@ -42,15 +42,15 @@ pub enum Reads {
     Whole,
     /// The structure with only the fields at these paths.
     Fields(Vec<Vec<String>>),
-    /// The field at this path, as a column such as `meta.author`. In a list of structures it is the list of
-    /// the fields of all structures.
+    /// The field at this path, as a column of its own such as `meta.author`. If the stored column is a list
+    /// of structures, each row becomes a list of this field's values.
     Field(Vec<String>),
 }
 
 impl Projection {
-    /// The selected columns of `stored`. The fields that a selection names must exist.
+    /// Selects columns of `stored`. The fields that a selection names must exist.
     ///
-    /// Fails with `Unsupported` for columns of unsupported types, all of which it names.
+    /// Fails with `Unsupported`, and names all columns in question, if a column has an unsupported type.
     pub(crate) fn new(stored: &Schema, selected: Vec<Selected>) -> Result<Self> {
         let fields = selected.iter().map(|selected| {
             let field = selected.field(stored.field(selected.column))?;
@@ -63,7 +63,7 @@ impl Projection {
         types::check_read(fields.iter().map(AsRef::as_ref))?;
         let mut columns: Vec<usize> = Vec::with_capacity(selected.len());
         for Selected { column, of, .. } in &selected {
-            // Fields of one structure may be selected separately.
+            // Several fields of one structure may be selected; its column is then read once.
             if matches!(of, Reads::Whole) || !columns.contains(column) {
                 columns.push(*column);
             }
@@ -85,7 +85,7 @@ impl Projection {
         Ok(Projection { columns: columns.into(), schema, selected: selected.into(), partial: partial.into() })
     }
 
-    /// Indices into the catalogue's schema, each once.
+    /// The indices of the columns in the catalogue's schema, without repetition.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -95,17 +95,18 @@ impl Projection {
         &self.schema
     }
 
-    /// For each field of the schema, the selection that it comes from.
+    /// For each field of [`schema`](Self::schema), the column and the part of it that the field comes from.
     pub fn selected(&self) -> &[Selected] {
         &self.selected
     }
 
-    /// A projection to the fields of the schema at these places.
+    /// A projection to only some fields of [`schema`](Self::schema), which `places` lists by index.
     pub fn only(&self, stored: &Schema, places: &[usize]) -> Result<Self> {
         Projection::new(stored, places.iter().map(|&place| self.selected[place].clone()).collect())
     }
 
-    /// The names by which its columns and fields are selected, in a catalogue with the columns `stored`.
+    /// The names of all selected columns and fields, as a user would select them. `stored` is the catalogue's
+    /// schema.
     pub fn names(&self, stored: &Schema) -> Vec<String> {
         let name = |column: usize, path: &[String]| joined(stored.field(column).name(), path);
         let each = self.selected.iter().flat_map(|Selected { column, of, .. }| match of {
@@ -116,25 +117,28 @@ impl Projection {
         each.collect()
     }
 
-    /// The stored name of each column that is read as a whole, by its delivered name.
+    /// Pairs of names, delivered and stored, of the columns that are read as a whole. `stored` is the
+    /// catalogue's schema.
     pub fn stored_names<'a>(&'a self, stored: &'a Schema) -> impl Iterator<Item = (&'a str, &'a str)> {
         let each = self.schema.fields().iter().zip(self.selected.iter());
         each.filter(|(_, selected)| selected.of == Reads::Whole)
             .map(|(field, selected)| (field.name().as_str(), stored.field(selected.column).name().as_str()))
     }
 
-    /// Whether a leaf of a column is read; `path` is the path of the leaf in the column.
+    /// Whether a leaf (a column of the Parquet file, possibly nested) is read; `path` leads to the leaf
+    /// within its top-level column.
     pub(crate) fn reads(&self, column: usize, path: &[String]) -> bool {
         let Some(paths) = self.partial.get(&column) else { return true };
         (1..=path.len()).any(|depth| paths.contains(&path[..depth]))
     }
 
-    /// Whether all leaves of its columns are read.
+    /// Whether all selected columns are read with all of their leaves.
     pub fn is_whole(&self) -> bool {
         self.partial.is_empty()
     }
 
-    /// Whether decoded rows may point into the bytes that they were read from.
+    /// Whether decoded rows may point into the bytes that they were decoded from, so that these bytes must be
+    /// kept.
     pub fn keeps_bytes(&self) -> bool {
         let is_view = |field: &&Field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
         self.schema.flattened_fields().iter().any(is_view)
@@ -142,17 +146,17 @@ impl Projection {
 }
 
 impl Selected {
-    /// A selection of this part of a column.
+    /// Selects this part of a column.
     pub fn new(column: usize, of: Reads) -> Self {
         Selected { column, of, name: None }
     }
 
-    /// A selection of a whole column.
+    /// Selects a whole column.
     pub fn whole(column: usize) -> Self {
         Selected::new(column, Reads::Whole)
     }
 
-    /// The delivered field for a stored one.
+    /// The field that is delivered for the stored field of the column.
     fn field(&self, stored: &Field) -> Result<FieldRef> {
         match &self.of {
             Reads::Whole => Ok(Arc::new(stored.clone())),
@@ -181,8 +185,8 @@ impl Selected {
         }
     }
 
-    /// The delivered part of a column's rows, in the order of the fields of `to`; the column has these fields
-    /// and perhaps others.
+    /// Takes the selected part out of a column's rows. The result has the fields of `to`, in their order; the
+    /// column may have more fields.
     pub fn values(&self, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         match &self.of {
             Reads::Whole => Ok(column.clone()),
@@ -200,7 +204,7 @@ impl Selected {
     }
 }
 
-/// The field at a path in a structure.
+/// The values of the field at a path in a structure.
 fn within(structure: &ArrayRef, path: &[String]) -> Result<ArrayRef> {
     let mut array = structure.clone();
     for name in path {
@@ -211,21 +215,22 @@ fn within(structure: &ArrayRef, path: &[String]) -> Result<ArrayRef> {
     Ok(array)
 }
 
-/// The lists of the fields at a path in lists of structures.
+/// Replaces the structures in lists by one of their fields, which `path` leads to.
 fn of_items<O: OffsetSizeTrait>(
     lists: &GenericListArray<O>,
     path: &[String],
     to: &Field,
 ) -> Result<ArrayRef> {
     let values = within(lists.values(), path)?;
-    // The type of a file may differ from the common one, to which it is converted later.
+    // The type in this file may differ from the type that all files have in common. It is converted to that
+    // type later.
     let item = to.clone().with_data_type(values.data_type().clone());
     let item = item.with_nullable(to.is_nullable() || values.null_count() > 0);
     let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
     Ok(Arc::new(GenericListArray::try_new(Arc::new(item), offsets, values, nulls).or_fail()?))
 }
 
-/// The fields of a structure, or of the structures in a list.
+/// The fields of a structure, or of the structures in a list; `None` for other types.
 pub fn fields_of(data_type: &DataType) -> Option<&Fields> {
     match item_of(data_type).map_or(data_type, |item| item.data_type()) {
         DataType::Struct(fields) => Some(fields),
@@ -233,7 +238,7 @@ pub fn fields_of(data_type: &DataType) -> Option<&Fields> {
     }
 }
 
-/// The item of a list of structures.
+/// The item of a list of structures; `None` for other types.
 fn item_of(data_type: &DataType) -> Option<&Field> {
     let (DataType::List(item) | DataType::LargeList(item)) = data_type else { return None };
     is_structure(item).then_some(item.as_ref())
@@ -243,7 +248,7 @@ fn is_structure(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Struct(_))
 }
 
-/// The same kind of list with other items.
+/// The type of a list of the same kind (with small or large offsets) but with other items.
 fn list_of(list: &DataType, item: Field) -> DataType {
     let item = Arc::new(item.with_name("item"));
     match list {
@@ -252,12 +257,12 @@ fn list_of(list: &DataType, item: Field) -> DataType {
     }
 }
 
-/// The name of a field of a structure as a column of its own, such as `meta.author`.
+/// The name that a field of a structure gets as a column of its own, such as `meta.author`.
 pub fn joined(column: &str, path: &[String]) -> String {
     path.iter().fold(column.to_owned(), |name, field| name + "." + field)
 }
 
-/// The field of a structure that has this name.
+/// The field with this name in a structure.
 fn child<'a>(structure: &'a DataType, name: &str) -> Option<&'a FieldRef> {
     let DataType::Struct(fields) = structure else { return None };
     fields.iter().find(|field| field.name() == name)
@@ -267,7 +272,7 @@ fn absent(name: &str) -> Error {
     Error::new(ErrorKind::Internal, format!("there is no field {name:?}"))
 }
 
-/// A structure with only the fields at `paths`, in stored order.
+/// The type of a structure with only the fields at `paths`, in stored order.
 fn pruned(data_type: &DataType, paths: &[&[String]]) -> DataType {
     let DataType::Struct(fields) = data_type else { return data_type.clone() };
     if paths.iter().any(|path| path.is_empty()) {
@@ -282,7 +287,7 @@ fn pruned(data_type: &DataType, paths: &[&[String]]) -> DataType {
     DataType::Struct(kept.collect())
 }
 
-/// A structure with only the fields of `to`.
+/// The same structures with only the fields of `to`.
 fn narrowed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let (Some(structure), DataType::Struct(wanted)) = (array.as_struct_opt(), to) else {
         return Ok(array.clone());
@@ -301,14 +306,14 @@ fn narrowed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(StructArray::try_new_with_length(Fields::from(fields), columns, nulls, rows).or_fail()?))
 }
 
-/// Whether structures have exactly the fields of `to`.
+/// Whether a stored structure has as many fields as `to`, at every depth, so that none must be removed.
 fn has_no_more(stored: &DataType, to: &DataType) -> bool {
     let (DataType::Struct(stored), DataType::Struct(to)) = (stored, to) else { return true };
     let mut each = stored.iter().zip(to);
     stored.len() == to.len() && each.all(|(stored, to)| has_no_more(stored.data_type(), to.data_type()))
 }
 
-/// The values of a field of a structure, null also in the rows where the structure around it is null.
+/// The values of a structure's field, made null in those rows where the structure itself is null.
 fn under(field: &ArrayRef, around: Option<&NullBuffer>) -> Result<ArrayRef> {
     if around.is_none_or(|around| around.null_count() == 0) || *field.data_type() == DataType::Null {
         return Ok(field.clone());

@@ -1,20 +1,21 @@
-//! The identity of each row: one number for a file and a place in it.
+//! Identifies each row of a data set by one number, which stands for a file and a row in that file.
 //!
-//! Each file has a range of numbers of its own, which begins at a hash of its relative path. So a row keeps
-//! its number when files are added or removed, and wherever the data set is copied to, and one search finds
-//! the row of a number.
+//! Each file has its own range of numbers, which begins at a hash of the file's relative path. So a row keeps
+//! its number if files are added or removed, or if the data set is copied to another place; and one search in
+//! the ranges finds the row that a number stands for.
 //!
 //! ```text
 //! a.parquet  hash 10⁹ + 7    rows 0 1 2 …    numbers 1000000007 1000000008 …
 //! b.parquet  hash 4·10⁸      rows 0 1 2 …    numbers  400000000  400000001 …
 //! ```
 //!
-//! For a hundred thousand files of ten thousand rows, the chance that two ranges overlap is 10⁻⁵. If they do,
-//! the later file begins at another hash, so that no two rows ever have the same number; two files with the
-//! same relative path, in two locations, are distinguished in the same way.
+//! For a hundred thousand files of ten thousand rows, the chance that two ranges overlap is 10⁻⁵. If two
+//! overlap, the later file gets another hash, so that no two rows ever have the same number. The same is done
+//! for two files with the same relative path, in two locations.
 //!
-//! A table may track ids itself. Each of its files then has a range that the table gives it. A file that was
-//! rewritten stores the ids that its rows had before in a column; they are read once an id is asked for.
+//! A table format may give ids to rows itself. Each file then has a range that the table gives it. A file
+//! that was rewritten has a column with the ids that its rows had before; this column is read when an id is
+//! first asked for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,10 +29,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::row_set::RowSet;
 
-/// The number of bits of a hash: so few that a range of ids that begins at a hash ends below 2^63.
+/// The number of bits of a hash. It is small enough that a range of ids that begins at a hash ends below
+/// 2^63.
 const HASH_BITS: u32 = 62;
 
-/// The id of a row whose id has not been read.
+/// Stands for the id of a row if ids have not been read.
 const UNKNOWN: i64 = -1;
 
 /// A row of a data set, as a number from 0 to 2^63 - 1.
@@ -58,12 +60,12 @@ const UNKNOWN: i64 = -1;
 pub struct RowId(i64);
 
 impl RowId {
-    /// The row with this number, whether a data set has it or not.
+    /// The id with this number. It may or may not belong to a row of a data set.
     pub fn new(number: i64) -> Self {
         RowId(number)
     }
 
-    /// The number of the row.
+    /// The id as a number.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -92,15 +94,16 @@ pub struct RowPlace {
     /// The path or URL of the file.
     #[serde(serialize_with = "as_text")]
     pub file: Arc<str>,
-    /// The ordinal of the row group in the file, from 0; 0 for a file of a table that is planned as one row
-    /// group.
+    /// The number of the row group in the file, from 0. It is 0 for a file that is planned as one row group,
+    /// as small files of a table are.
     pub row_group: usize,
-    /// The ordinal of the row in its row group, from 0; in its file, if the file is planned as one row group.
+    /// The number of the row in its row group, from 0. It is the number in the file if the file is planned as
+    /// one row group.
     pub row: u64,
     /// The id of the row in the data set.
     #[serde(skip)]
     pub id: RowId,
-    /// The data set that the row belongs to, from 0, if several are read together.
+    /// The data set that the row belongs to, as its number from 0 among those that are read together.
     #[serde(skip)]
     pub source: usize,
 }
@@ -115,20 +118,21 @@ impl fmt::Display for RowPlace {
     }
 }
 
-/// The ids of all rows, as the beginning of each file's range; and the ids that files store.
+/// The ids of all rows of a data set: where the range of each file begins, and the ids that files store
+/// themselves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowIds {
-    /// The beginning of each file's range.
+    /// The first id of each file's range, by the file's index.
     first: Box<[i64]>,
-    /// The beginnings of the ranges of files that store no ids, ascending, each with the index of its file.
+    /// The first ids of the ranges, ascending, each with the index of its file; without files that store ids.
     sorted: Box<[(i64, u32)]>,
-    /// The ids that files store, by the files' indices.
+    /// The ids of files that store them, by the file's index.
     stored: HashMap<u32, IdRuns>,
-    /// The stored ids of live rows, ascending.
+    /// The stored ids of all rows that are not deleted, in ascending order.
     found: Box<[FoundRun]>,
 }
 
-/// Rows of a file whose stored ids follow one another.
+/// A run of rows in a file whose stored ids are consecutive.
 #[derive(Clone, Copy, Debug)]
 struct FoundRun {
     id: i64,
@@ -137,7 +141,7 @@ struct FoundRun {
     rows: u32,
 }
 
-/// The ids of a file's rows, as runs of rows whose ids follow one another.
+/// The ids that a file stores for its rows, as runs of rows with consecutive ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdRuns {
     /// The first row of each run, ascending.
@@ -146,23 +150,24 @@ pub(crate) struct IdRuns {
     ids: Vec<i64>,
 }
 
-/// The rows of a file of a table that tracks row ids.
+/// The rows of one file, with the ids that a table gives to them.
 pub(super) struct IdsOfFile<'a> {
     pub(super) location: &'a Arc<str>,
-    /// The id of the first row, unless the file stores it.
+    /// The id of the file's first row. It does not count if the file stores ids.
     pub(super) first: i64,
     /// The number of rows, including deleted ones.
     pub(super) rows: u64,
     pub(super) deleted: Option<&'a RowSet>,
-    /// The ids that the file stores for its rows, if it does.
+    /// The ids that the file stores for its rows, if it stores any.
     pub(super) stored: Option<IdRuns>,
 }
 
 /// The ids of the rows of a row group.
 pub struct GroupIds<'a> {
-    /// The id of the group's first row; the others follow, unless the file stores ids.
+    /// The id of the first row of the row group. The ids of the others are consecutive, unless the file
+    /// stores ids.
     first: i64,
-    /// The ordinal in the file of the group's first row.
+    /// The number in the file of the row group's first row.
     in_file: u64,
     stored: Option<&'a IdRuns>,
 }
@@ -173,7 +178,7 @@ impl<'a> GroupIds<'a> {
         GroupIds { first, in_file, stored: ids.and_then(|ids| ids.stored.get(&(file as u32))) }
     }
 
-    /// The id of the row with this ordinal in the row group; -1 if the ids have not been read.
+    /// The id of the row with this number in the row group; -1 if ids have not been read.
     pub fn at(&self, row: u64) -> RowId {
         RowId(match self.stored {
             Some(stored) => stored.at(self.in_file + row),
@@ -184,7 +189,7 @@ impl<'a> GroupIds<'a> {
 }
 
 impl IdRuns {
-    /// Adds the id of a row, which must come after all rows that were added before.
+    /// Appends the id of a row. The row must come after all rows that were added before.
     pub(crate) fn push(&mut self, row: u32, id: i64) {
         let follows = self.rows.last().zip(self.ids.last());
         if follows.is_none_or(|(first, begin)| begin.checked_add((row - first).into()) != Some(id)) {
@@ -198,7 +203,7 @@ impl IdRuns {
         self.ids[run] + (row - u64::from(self.rows[run])) as i64
     }
 
-    /// The runs of ids of the rows that are not deleted, in a file of `rows` rows.
+    /// The runs of consecutive ids in a file of `rows` rows, without deleted rows.
     fn live(&self, file: u32, rows: u32, deleted: Option<&RowSet>) -> Vec<FoundRun> {
         let mut live = Vec::new();
         let mut add = |run: usize, rows: Range<u32>| {
@@ -214,7 +219,7 @@ impl IdRuns {
                     add(run, from..gone.start);
                 }
                 from = from.max(gone.end.min(end));
-                // The rest of the deleted range concerns the runs that follow.
+                // The rest of this deleted range belongs to later runs.
                 if gone.end > end {
                     break;
                 }
@@ -229,12 +234,12 @@ impl IdRuns {
 }
 
 impl RowIds {
-    /// The ids for files with a path and a number of rows.
+    /// Gives ids to the rows of files. Each file is a pair of its path and its number of rows.
     pub(super) fn of<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Self {
         RowIds::over(files, hash)
     }
 
-    /// The ids like [`of`](Self::of), with another function that hashes a path and a seed.
+    /// Works like [`of`](Self::of), with another function that hashes a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();
@@ -246,10 +251,11 @@ impl RowIds {
                     && after.is_none_or(|(at, _)| begin + rows <= *at)
             };
             let mut begins = (0..).map(|seed| hash(path, seed) >> (u64::BITS - HASH_BITS));
-            // All rows that can be counted fill only a part of the hashes, so there is a free one.
+            // The hashes leave more room than all rows that can be counted need, so a free one is always
+            // found.
             let begin = begins.find(is_free).unwrap_or_default();
             first.push(begin as i64);
-            // A file without rows takes no number.
+            // A file without rows takes no ids.
             if rows > 0 {
                 taken.insert(begin, (rows, file as u32));
             }
@@ -258,10 +264,10 @@ impl RowIds {
         RowIds { first: first.into(), sorted: sorted.collect(), ..RowIds::default() }
     }
 
-    /// The ids that a table tracks.
+    /// Takes the ids from a table that tracks them.
     ///
     /// # Errors
-    /// `Corrupt`, with the file, for ids that no row can have, and if two rows have one id.
+    /// `Corrupt`, with the file, if an id is not valid or two rows have the same id.
     pub(super) fn tracked<'a>(files: impl Iterator<Item = IdsOfFile<'a>>) -> Result<Self> {
         let (mut ids, mut first, mut sorted, mut found) = (RowIds::default(), vec![], vec![], vec![]);
         let (mut locations, mut rows_of) = (Vec::new(), Vec::new());
@@ -305,8 +311,9 @@ impl RowIds {
         Ok(RowIds { first: first.into(), sorted: sorted.into(), found: found.into(), ..ids })
     }
 
-    /// The rows that can have this id, each as its file and its ordinal there: first the live row whose
-    /// stored id it is, and then the row at its place in the range of a file, which may have fewer rows.
+    /// Finds the rows that may have this id, each as the index of its file and its number in the file. The
+    /// first one stores the id; the second one follows from the range of its file, which may have too few
+    /// rows.
     pub(super) fn find(&self, id: i64) -> impl Iterator<Item = (usize, u64)> {
         let after = self.found.partition_point(|run| run.id <= id);
         let stored = after.checked_sub(1).map(|at| self.found[at]);
@@ -317,7 +324,7 @@ impl RowIds {
         stored.into_iter().chain(placed.map(|(begin, file)| (file as usize, (id - begin) as u64)))
     }
 
-    /// The ids for only the files for which `is_kept` is true.
+    /// The ids without those of the files for which `is_kept` is false. The other files are numbered anew.
     pub(super) fn of_some(&self, is_kept: &[bool]) -> Self {
         let before = is_kept.iter().scan(0, |kept, is_kept| {
             let before = *kept;
@@ -338,7 +345,7 @@ impl RowIds {
         }
     }
 
-    /// The bytes of memory that the ids stored by files take.
+    /// The number of bytes of memory for ids that files store.
     pub(super) fn stored_bytes(&self) -> u64 {
         let runs = self.stored.values().map(|runs| runs.rows.len());
         (runs.sum::<usize>() * (size_of::<u32>() + size_of::<i64>()) + size_of_val(&*self.found)) as u64

@@ -1,13 +1,16 @@
-//! The part of Thrift's compact protocol that is needed to check a header before it is trusted.
+//! Reads as much of Thrift's compact protocol as is needed to check a header before the Parquet crate reads
+//! it.
 //!
-//! The Parquet crate's own reader is private, and it reserves memory for a list before it reads it. It limits
-//! the length of a list by the bytes that are left, but an element may take one byte there and many more in
-//! memory. From a stream it reserves memory for any length that a string claims. Nothing here allocates.
+//! The Parquet crate's own reader is private, and it reserves memory for a list before it reads the elements.
+//! It only limits the number of elements to the number of bytes that are left, but an element may take one
+//! byte in the file and many more in memory. From a stream it reserves memory for any length that a string
+//! claims. Nothing here reserves memory by a length alone: only [`Compact::list_of`] allocates, and for at
+//! most as many elements as there are bytes.
 //!
-//! Bytes that are accepted here must mean the same to the Parquet crate; otherwise a second meaning gets past
-//! every check. The crate goes only by a field's id, whatever type is written, and truncates integers to the
-//! declared width. So a field must be written as [`declared`], and unknown bytes that the two readers would
-//! skip differently are refused.
+//! Bytes that are accepted here must mean the same to the Parquet crate; otherwise a second meaning would get
+//! past every check. The Parquet crate looks only at a field's id, whatever type is written, and truncates
+//! integers to the declared width. So a field must be written with the type that is [`declared`], and unknown
+//! bytes that the two readers would skip differently are refused.
 
 pub(crate) mod declared;
 mod kinds;
@@ -17,19 +20,21 @@ use kinds::{BYTE, DOUBLE, I16, MAP, SET};
 
 pub(crate) use kinds::{BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT};
 
-/// The greatest depth of structures in skipped values; Parquet's own have five levels.
+/// How deeply structures may be nested in values that are skipped. The structures of Parquet have five
+/// levels.
 const DEEPEST: u32 = 32;
 
 /// The most bytes that a 64-bit variable-length integer takes.
 const LONGEST_VARINT: u32 = 10;
 
-/// Bytes that are read from the front. Every method returns `None` if they end early or are invalid.
+/// Bytes that are read from the front. Methods that read return `None` if the bytes end too early or are
+/// invalid.
 pub struct Compact<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Compact<'a> {
-    /// Reads `bytes` from their beginning.
+    /// Starts to read at the beginning of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Compact { rest: bytes }
     }
@@ -39,7 +44,8 @@ impl<'a> Compact<'a> {
         self.rest.len()
     }
 
-    /// Reads a structure: calls `field` with each field's id and type, which reads or skips its value.
+    /// Reads a structure. Calls `field` with the id and the type of each field; `field` reads or skips the
+    /// value.
     pub fn structure(&mut self, mut field: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
         let mut id = 0i16;
         loop {
@@ -55,7 +61,8 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Reads a list's header: the number of elements and their type. Each takes at least one byte.
+    /// Reads a list's header: the number of elements and their type. Each element takes at least one byte, so
+    /// there must be as many bytes left.
     fn list(&mut self) -> Option<(usize, u8)> {
         let header = self.byte()?;
         let count = match header >> 4 {
@@ -65,25 +72,26 @@ impl<'a> Compact<'a> {
         (count <= self.rest.len()).then_some((count, header & 0x0f))
     }
 
-    /// Reads the header of a field that is declared as a list of structures, and returns their number.
+    /// Reads the header of a list of structures, and returns the number of elements. `kind` is the field's
+    /// written type.
     pub(crate) fn list_of_structures(&mut self, kind: u8) -> Option<usize> {
         let (count, element) = (kind == LIST).then(|| self.list())??;
         (count == 0 || element == STRUCT).then_some(count)
     }
 
-    /// Reads the value of a field that is declared as a 32-bit integer, checking the written type.
+    /// Reads a 32-bit integer. Returns `None` if `kind`, the field's written type, is another one.
     #[inline]
     pub fn i32(&mut self, kind: u8) -> Option<i32> {
         (kind == I32).then(|| i32::try_from(self.int()?).ok())?
     }
 
-    /// Reads the value of a field that is declared as a 64-bit integer, checking the written type.
+    /// Reads a 64-bit integer. Returns `None` if `kind`, the field's written type, is another one.
     pub fn i64(&mut self, kind: u8) -> Option<i64> {
         (kind == I64).then(|| self.int())?
     }
 
-    /// Reads the header of a field that is declared as a list, and then its elements, each with its type.
-    /// Reserves memory for at most as many elements as there are bytes.
+    /// Reads a list. `kind` is the field's written type, and `element` reads an element of the type that it
+    /// is given. Memory is reserved for at most as many elements as there are bytes.
     pub fn list_of<T>(
         &mut self,
         kind: u8,
@@ -93,22 +101,22 @@ impl<'a> Compact<'a> {
         (0..count).map(|_| element(self, kind)).collect()
     }
 
-    /// Reads a boolean in a list, which takes a byte.
+    /// Reads a boolean that is an element of a list, where it takes a byte.
     pub fn bool_element(&mut self, kind: u8) -> Option<bool> {
         matches!(kind, BOOL_TRUE | BOOL_FALSE).then(|| Some(self.byte()? == BOOL_TRUE))?
     }
 
-    /// The value of a boolean field, which is in its written type.
+    /// The value of a boolean field. It is written as the type: one type means true, another one false.
     pub(crate) fn bool(kind: u8) -> Option<bool> {
         matches!(kind, BOOL_TRUE | BOOL_FALSE).then_some(kind == BOOL_TRUE)
     }
 
-    /// Reads a text or bytes, and returns their length.
+    /// Skips a text or bytes, and returns their length.
     pub(crate) fn binary(&mut self, kind: u8) -> Option<u64> {
         Some(self.bytes(kind)?.len() as u64)
     }
 
-    /// Reads a text or bytes.
+    /// Reads a text or bytes. `kind` is the field's written type.
     pub fn bytes(&mut self, kind: u8) -> Option<&'a [u8]> {
         let length = (kind == BINARY).then(|| self.varint())??;
         let rest = self.rest;
@@ -116,9 +124,10 @@ impl<'a> Compact<'a> {
         Some(&rest[..rest.len() - self.rest.len()])
     }
 
-    /// Skips the value of a field: as it is declared, or, if it is unknown, as it is written.
+    /// Skips the value of a field. If the field is in `declared`, it must be written with the declared type.
     pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
-        // Most structures declare their fields one after the other, from 1.
+        // Most structures have fields with ids from 1 without gaps, so the place of a field follows from its
+        // id.
         let likely = usize::try_from(id).ok().and_then(|id| declared.get(id.checked_sub(1)?));
         let likely = likely.filter(|(declared, _)| *declared == id);
         match likely.or_else(|| declared.iter().find(|(declared, _)| *declared == id)) {
@@ -127,7 +136,7 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Reads the next field, if it has this header of one byte and is a 32-bit integer.
+    /// Reads the next field, if its header is this byte and it is a 32-bit integer.
     #[inline(always)]
     pub(crate) fn i32_after(&mut self, header: u8) -> Option<i32> {
         let (&first, rest) = self.rest.split_first()?;
@@ -138,7 +147,7 @@ impl<'a> Compact<'a> {
         self.i32(header & 0x0f)
     }
 
-    /// Reads the header of the next field, if it is one of these headers.
+    /// Reads the header of the next field, if it is one of these bytes.
     #[inline]
     pub(crate) fn next_of<const N: usize>(&mut self, headers: [u8; N]) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
@@ -149,8 +158,8 @@ impl<'a> Compact<'a> {
         Some(first)
     }
 
-    /// Skips the statistics of a page as they are declared, without looking up the declaration of each field:
-    /// nearly every page has them.
+    /// Skips the statistics of a page, which must be written with the declared types. Nearly every page has
+    /// them, so this is quicker than [`field`](Self::field): it does not look up each declaration.
     pub(crate) fn statistics(&mut self, kind: u8) -> Option<()> {
         (kind == STRUCT).then_some(())?;
         if let Some(rest) = after_statistics(self.rest) {
@@ -182,7 +191,8 @@ impl<'a> Compact<'a> {
                 let (count, kind) = self.list()?;
                 (0..count).try_for_each(|_| match kind == element.written() {
                     true => self.declared(element, kind),
-                    // The Parquet crate itself refuses a list of another type than declared, with a reason.
+                    // A list with elements of another type is only skipped here: the Parquet crate refuses
+                    // it, and says why.
                     false => self.skip_element(kind, DEEPEST),
                 })
             }
@@ -198,7 +208,8 @@ impl<'a> Compact<'a> {
         Some((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
     }
 
-    /// Skips a value of a structure's field.
+    /// Skips a value of this type, which must be that of a structure's field (lists store booleans
+    /// differently).
     pub fn skip(&mut self, kind: u8) -> Option<()> {
         self.skip_within(kind, DEEPEST)
     }
@@ -234,8 +245,8 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Skips an element of a list or map. Booleans, which no list in a header has, are refused: in a list
-    /// each takes a byte, but the Parquet crate skips none.
+    /// Skips an element of a list or map. Booleans are refused: each takes a byte in a list, but the Parquet
+    /// crate skips no bytes for them. No header has a list of booleans.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             BOOL_TRUE | BOOL_FALSE => None,
@@ -253,7 +264,7 @@ impl<'a> Compact<'a> {
         self.long_varint()
     }
 
-    /// Reads an integer of several bytes.
+    /// Reads an integer that takes more than one byte.
     fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for place in 0..LONGEST_VARINT {
@@ -280,9 +291,10 @@ impl<'a> Compact<'a> {
     }
 }
 
-/// The bytes after the statistics of a page of numbers, in the form of most writers: the largest and the
-/// least value of 4 or 8 bytes, few nulls, both values once more, and whether they are exact. Returns `None`
-/// for other forms. Read field by field, each read would wait for the length of the one before it.
+/// Skips the statistics of a page of numbers, up to the end of their structure, if they have the form that
+/// most writers use: the largest and the least value, of 4 or 8 bytes; a small number of nulls; both values
+/// again; and whether they are exact. Returns the remaining bytes, or `None` for other forms. This is quicker
+/// than reading field by field, where each read must wait for the length in the one before.
 #[inline]
 fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
     match bytes.get(1)? {
@@ -294,9 +306,10 @@ fn after_statistics(bytes: &[u8]) -> Option<&[u8]> {
 
 #[inline]
 fn after_statistics_of<const WIDTH: usize>(bytes: &[u8]) -> Option<&[u8]> {
-    /// The upper half of a field's header byte is the distance from the id before; this is a distance of one.
+    /// A distance of one between the ids of two fields, as it is written in the upper half of the second
+    /// field's header byte.
     const NEXT: u8 = 1 << 4;
-    /// The largest number of nulls that takes one byte.
+    /// The largest number of nulls that is written in one byte.
     const LAST_NULLS: u8 = 0x7f;
     let (value, nulls) = (2 + WIDTH, 2);
     let (again, exact) = (2 * value + nulls, 4 * value + nulls);
@@ -375,7 +388,7 @@ mod tests {
             assert!(read(&list).is_none(), "{value} in a list");
         }
         assert!(read(&one(0x24, 1 << 15)).is_none());
-        // Each declared type is written as each of the other types.
+        // Each field is written with every type, of which only the declared one is accepted.
         for kind in 0..16 {
             let value = [1; 8];
             for (id, declared) in &FIELDS {
@@ -391,8 +404,8 @@ mod tests {
         }
     }
 
-    /// Statistics of numbers, and copies of them with one byte changed, are skipped the same in the fast way
-    /// and field by field.
+    /// Statistics of numbers, and copies of them with one byte changed, give the same result in the quick way
+    /// as field by field.
     #[test]
     fn usual_statistics_end_where_their_fields_end() {
         let declared = |bytes: &[u8]| {
@@ -421,8 +434,8 @@ mod tests {
         }
     }
 
-    /// The Parquet crate skips a list of booleans without its elements, so it and this code would read the
-    /// rest in different ways.
+    /// The Parquet crate skips a list of booleans without its elements. It would then read the following
+    /// bytes differently than this code.
     #[test]
     fn booleans_in_lists_and_maps_are_refused() {
         for bytes in [&[0x19, 0x21, 1, 1, 0][..], &[0x19, 0x22, 1, 1, 0], &[0x1b, 1, 0x31, 1, 1, 0]] {

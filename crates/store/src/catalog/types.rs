@@ -1,4 +1,4 @@
-//! The Arrow types that stored columns are delivered as, and the types that are supported.
+//! The Arrow types of delivered columns, and which types are supported.
 
 use forebay_arrow::datatypes::{DataType, Field};
 use forebay_arrow::names::TypeName;
@@ -6,14 +6,14 @@ use forebay_arrow::nested::with_fields;
 use forebay_arrow::vectors::{SparkMl, TYPE, VALUES};
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The memory for one view: its length, prefix, buffer and offset.
+/// The number of bytes of one Arrow view of a string: its length, prefix, buffer and offset.
 pub(super) const VIEW_BYTES: u64 = 16;
 
-/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values,
-/// views of lists as lists, everything else unchanged.
+/// The delivered field for a stored one. At every depth, strings and binary become views, dictionaries become
+/// their values, and views of lists become lists; everything else is unchanged.
 ///
-/// Views are used because on uncompressed pages they point into the fetched bytes, and because they have no
-/// limit of 2 GiB for each batch.
+/// Views are used because they can point into the fetched bytes of uncompressed pages, and because they do
+/// not limit a batch to 2 GiB.
 pub(super) fn delivered(field: &Field) -> Field {
     field.clone().with_data_type(delivered_type(field.data_type()))
 }
@@ -29,13 +29,12 @@ fn delivered_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The longest name of a type in characters; longer ones are abbreviated, so that the sentence stays
-/// readable.
+/// The number of characters after which the name of a type is abbreviated in a message.
 const TYPE_SHOWN: usize = 500;
-/// The most refused columns that a message names.
+/// The largest number of refused columns that a message names.
 const COLUMNS_SHOWN: usize = 20;
 
-/// Refuses columns of unsupported types: all of them, by name.
+/// Fails if columns have unsupported types. The error names all of these columns.
 pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
     let refused: Vec<&Field> = fields.filter(|field| !is_read(field.data_type())).collect();
     match refused.as_slice() {
@@ -59,7 +58,7 @@ pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<
     }
 }
 
-/// The reason why a column cannot be delivered, if there is one.
+/// The reason why a column cannot be delivered; `None` if it can be.
 pub(super) fn refusal(field: &Field) -> Option<Error> {
     (!is_read(field.data_type())).then(|| unread(field))
 }
@@ -89,7 +88,8 @@ fn unread(field: &Field) -> Error {
     error.at(Place::default().column(field.name().as_str()))
 }
 
-/// Whether a type contains an interval of months, days and milliseconds: the Parquet crate drops its months.
+/// Whether a type contains an interval of months, days and milliseconds. Such columns are not supported,
+/// because the Parquet crate drops the months.
 fn holds_intervals(data_type: &DataType) -> bool {
     match data_type {
         DataType::Interval(_) => true,
@@ -102,7 +102,7 @@ fn holds_intervals(data_type: &DataType) -> bool {
     }
 }
 
-/// A type without the parts of structures and maps: "list<struct of 3>".
+/// The name of a type in short, with only the number of fields of structures: "list<struct of 3>".
 fn outline(data_type: &DataType) -> String {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", outline(item.data_type())),
@@ -126,7 +126,7 @@ fn is_read(data_type: &DataType) -> bool {
         DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
             is_read(item.data_type())
         }
-        // The Parquet crate returns no rows for lists without items.
+        // A list of length 0 is not supported, because the Parquet crate returns no rows for it.
         DataType::FixedSizeList(item, length) => *length > 0 && is_read(item.data_type()),
         DataType::Struct(fields) => {
             SparkMl::from_type(data_type) != Some(SparkMl::Matrix)
@@ -152,8 +152,8 @@ fn is_number(data_type: &DataType) -> bool {
         || data_type.is_floating()
 }
 
-/// Whether two delivered types hold the same values: nullability, metadata and the name of a list's item do
-/// not count.
+/// Whether two delivered types hold the same values. Nullability, metadata and the name of a list's item may
+/// differ.
 pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::List(a), DataType::List(b)) | (DataType::LargeList(a), DataType::LargeList(b)) => {
@@ -168,7 +168,7 @@ pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
                     .zip(b)
                     .all(|(a, b)| a.name() == b.name() && same_type(a.data_type(), b.data_type()))
         }
-        // The entries and keys of maps are never null, whatever the type says.
+        // The entries and keys of maps are never null, so their nullability may differ.
         (DataType::Map(a, _), DataType::Map(b, _)) => match (a.data_type(), b.data_type()) {
             (DataType::Struct(a), DataType::Struct(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_type(a.data_type(), b.data_type()))
@@ -179,9 +179,10 @@ pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     }
 }
 
-/// The bytes that one value of a Parquet leaf takes in Arrow memory, apart from those that a view points to.
+/// The number of bytes that one value of a Parquet column takes in Arrow memory, without the bytes that a
+/// view points to.
 ///
-/// The widest Arrow form counts: a 32-bit stored integer may be a 128-bit decimal.
+/// The widest possible Arrow type counts: an integer of 32 bits may be a decimal of 128 bits.
 pub fn leaf_width(descriptor: &parquet::schema::types::ColumnDescriptor) -> u64 {
     use parquet::basic::Type;
     match descriptor.physical_type() {

@@ -1,4 +1,4 @@
-//! One schema for the files of a data set.
+//! Computes the schema that the files of a data set have in common.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,10 +15,11 @@ use super::types::same_type;
 /// How files whose columns differ are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Differences {
-    /// A column that differs in more than its encoding is refused.
+    /// A column that differs between files in more than its encoding is refused. This is the default.
     #[default]
     Refused,
-    /// A column that a file lacks is null there, and values are read in a type that holds those of all files.
+    /// A column is null in files that lack it. If its types differ, values are read as a type that can hold
+    /// those of all files.
     Merged,
 }
 
@@ -26,17 +27,19 @@ pub enum Differences {
 pub struct Unified {
     /// The columns, in the order of the first file that has them.
     pub schema: SchemaRef,
-    /// The columns that are refused: they cannot be read in one of the files, or differ between files.
+    /// The columns that cannot be read in one of the files, or that differ between files, each with its
+    /// error.
     pub refused: Refusals,
 }
 
-/// One schema for files whose schemas may differ in the order of columns, nullability and metadata, in the
-/// encoding of types, and in what `differences` allows. `refused` are the columns that cannot be read in some
-/// file.
+/// Computes one schema for files whose schemas may differ in the order of columns, in nullability, metadata
+/// and the encoding of types, and in ways that `differences` allows. `refused` has the columns that cannot be
+/// read in some file.
 ///
-/// `files` are pairs of location and schema, typed as delivered. Names, order and metadata are the first
-/// file's, and columns that it lacks come after its own; a column is nullable if it is nullable or missing in
-/// any file. A column that differs is refused, with the first two files that differ.
+/// `files` are pairs of location and schema, with delivered types. Names, order and metadata are those of the
+/// first file; columns that it lacks come after its own. A column is nullable if it is nullable or missing in
+/// any file. If a column differs in a way that is not allowed, it is refused, and the error names the first
+/// two files that differ.
 pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused: Refusals) -> Unified {
     let Some((_, first)) = files.first() else {
         return Unified { schema: Arc::new(Schema::empty()), refused };
@@ -54,12 +57,12 @@ pub fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences, refused:
     Unified { schema, refused: columns.refused }
 }
 
-/// The columns of the files that were added so far.
+/// The columns of all files that were added so far.
 #[derive(Default)]
 struct Columns<'a> {
     differences: Differences,
     columns: Vec<UnifiedColumn<'a>>,
-    /// The indices of `columns` by the names of the columns.
+    /// The index in `columns` of each column, by its name.
     places: HashMap<&'a str, usize>,
     refused: Refusals,
     first_location: &'a str,
@@ -68,7 +71,7 @@ struct Columns<'a> {
 struct UnifiedColumn<'a> {
     /// The field with the type that all files have in common.
     field: Field,
-    /// The types of the column in the files, each with the location of the first file that has it.
+    /// The different types that the column has, each with the location of the first file with this type.
     types: Vec<(&'a str, DataType)>,
 }
 
@@ -80,7 +83,8 @@ impl<'a> Columns<'a> {
         for field in schema.fields() {
             let at = match self.places.entry(field.name()) {
                 Entry::Occupied(place) if !is_first => *place.get(),
-                // The column is new, or the first file has two columns of this name, which are refused.
+                // The column is new. Or the first file has two columns with this name, which are refused
+                // elsewhere.
                 place => {
                     place.insert_entry(self.columns.len());
                     self.columns.push(UnifiedColumn::new(location, field, is_first));
@@ -122,8 +126,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Refuses a column because of what a file has or lacks. `could_merge` says that `merge_schema` would
-    /// read it.
+    /// Refuses a column because of a difference between files. If `could_merge`, the error suggests
+    /// `merge_schema`, which could read the column.
     fn refuse(&mut self, location: &str, name: &str, cause: String, could_merge: bool) {
         let hint = match (self.differences, could_merge) {
             (Differences::Merged, _) => {
@@ -142,7 +146,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The hint for two types of which only one has a time zone.
+/// An addition to the error for two types, if only one of them has a time zone; else nothing.
 fn of_zones(types: &[DataType; 2]) -> &'static str {
     match types {
         [DataType::Timestamp(_, one), DataType::Timestamp(_, other)] if one.is_some() != other.is_some() => {
@@ -152,7 +156,7 @@ fn of_zones(types: &[DataType; 2]) -> &'static str {
     }
 }
 
-/// A type that has nothing in common with an earlier one.
+/// The error for a type that cannot be combined with a type from an earlier file.
 struct Clash<'a> {
     /// The first file with the earlier type.
     other: &'a str,
@@ -167,7 +171,7 @@ impl<'a> UnifiedColumn<'a> {
         UnifiedColumn { field: field.clone().with_nullable(nullable), types }
     }
 
-    /// Adds the column's field in another file.
+    /// Adds the field that another file has for the column.
     fn add(&mut self, location: &'a str, field: &Field, differences: Differences) -> Result<(), Clash<'a>> {
         if field.is_nullable() {
             self.field.set_nullable(true);
@@ -189,8 +193,8 @@ impl<'a> UnifiedColumn<'a> {
     }
 }
 
-/// The first type, in which each field is nullable if it is so in either type. The types must be the
-/// [same](same_type).
+/// Combines two types that are [the same](same_type) except for nullability: a field of the result is
+/// nullable if it is nullable in either.
 fn either_type(first: &DataType, second: &DataType) -> DataType {
     let item = |a: &FieldRef, b: &FieldRef| {
         let nullable = a.is_nullable() || b.is_nullable();

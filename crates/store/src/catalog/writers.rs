@@ -1,16 +1,17 @@
-//! Peculiarities of programs that write Parquet. Footers contain the names of the programs.
+//! Peculiarities of programs that write Parquet files. The footer of a file names the program.
 
-/// The name of parquet-mr.
+/// The name of the Java library for Parquet, with which `created_by` begins in footers.
 const PARQUET_MR: &str = "parquet-mr";
-/// The first version of parquet-mr that counts the header of a dictionary page in the size of its column
+/// The first version of parquet-mr that includes the header of the dictionary page in the size of a column
 /// chunk.
 const COUNTS_DICTIONARY_HEADER: [u32; 3] = [1, 2, 9];
 
-/// The bytes of the longest header of a dictionary page that the size of a column chunk may leave out.
+/// The size in bytes of the longest header of a dictionary page that is expected to be missing from the size
+/// of a column chunk.
 pub(crate) const LEFT_OUT: i64 = 100;
 
-/// Whether the sizes of column chunks may leave out the header of their dictionary page, as in parquet-mr
-/// before 1.2.9 (PARQUET-816).
+/// Whether this program may leave the header of the dictionary page out of the size of a column chunk, as
+/// parquet-mr before 1.2.9 did (PARQUET-816).
 pub fn leaves_out_dictionary_header(created_by: Option<&str>) -> bool {
     let Some(version) = created_by.and_then(|name| name.strip_prefix(PARQUET_MR)) else { return false };
     let numbers = version.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());

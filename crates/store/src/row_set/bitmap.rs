@@ -1,17 +1,18 @@
-//! Rows as one bit each, with a directory of ranks.
+//! Stores a set of rows as one bit for each row, with a directory of the number of set bits before each
+//! block.
 
 use std::ops::Range;
 
-/// The number of words in a block. A block of 64 bytes has an entry of 4 bytes in the directory.
+/// The number of words in a block. For each block of 64 bytes, the directory has a number of 4 bytes.
 const BLOCK_WORDS: usize = 8;
 
 const WORD: u32 = u64::BITS;
 
-/// A bit for each row, and the number of set bits before each block.
+/// A bit for each row, and a directory with the number of set bits before each block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bitmap {
     words: Box<[u64]>,
-    /// The number of set bits before each block.
+    /// The directory: for each block, the number of set bits before it.
     ranks: Box<[u32]>,
     count: u32,
 }
@@ -22,7 +23,7 @@ pub(super) fn bytes(rows: u32) -> u64 {
     words * size_of::<u64>() as u64 + words.div_ceil(BLOCK_WORDS as u64) * size_of::<u32>() as u64
 }
 
-/// The words of an empty bitmap over `rows` rows.
+/// The words of a bitmap for `rows` rows, with all bits cleared.
 pub(super) fn empty(rows: u32) -> Vec<u64> {
     vec![0; rows.div_ceil(WORD) as usize]
 }
@@ -41,14 +42,15 @@ pub(super) fn set(words: &mut [u64], range: Range<u32>) {
     words[last] |= tail;
 }
 
-/// The words of all rows among `rows` that are not in `words`.
+/// The words of the opposite set: the rows, out of `rows`, whose bits are not set in `words`.
 pub(super) fn complement(words: &[u64], rows: u32) -> Vec<u64> {
     let mut others: Vec<u64> = words.iter().map(|word| !word).collect();
     cut(&mut others, rows);
     others
 }
 
-/// The words of the rows in a range, counted from its start. Rows after the last word are not in the set.
+/// The words of the rows in a range; the first bit is the start of the range. Rows after the last word are
+/// not in the set.
 pub(super) fn within(words: &[u64], range: Range<u32>) -> Vec<u64> {
     let rows = range.end - range.start;
     let (first, shift) = ((range.start / WORD) as usize, range.start % WORD);
@@ -69,7 +71,7 @@ fn cut(words: &mut [u64], rows: u32) {
     }
 }
 
-/// The number of runs of consecutive rows.
+/// The number of runs of consecutive set bits.
 pub(super) fn run_count(words: &[u64]) -> usize {
     let mut before = 0;
     let begun = words.iter().map(|word| {
@@ -128,8 +130,8 @@ impl Bitmap {
         self.ranks[block] + whole + below.count_ones()
     }
 
-    /// The next run of rows from row `cursor` on, limited to `most` rows. There must be one; `cursor` moves
-    /// past it.
+    /// Returns the next run of rows at or after row `cursor`, but at most `most` rows, and moves `cursor` to
+    /// its end. There must be such a run.
     pub(super) fn run(&self, cursor: &mut u32, most: u32) -> Range<u32> {
         let start = self.next(*cursor, |word| word);
         let end = self.next(start, |word| !word).min(start + most);
@@ -137,8 +139,8 @@ impl Bitmap {
         start..end
     }
 
-    /// The first row from `row` on whose bit is set after `of` was applied to its word, or the end of all
-    /// words.
+    /// The first row, at or after `row`, whose bit is set in the words that `of` returns (the words
+    /// themselves or their inverse). If there is none, the end of the last word.
     fn next(&self, row: u32, of: impl Fn(u64) -> u64) -> u32 {
         let mut at = (row / WORD) as usize;
         let Some(&word) = self.words.get(at) else { return row };
@@ -154,7 +156,7 @@ impl Bitmap {
     }
 }
 
-/// The place in `word` of the set bit that has `n` other set bits below it.
+/// The position in `word` of the set bit with `n` other set bits below it.
 fn nth_one(word: u64, mut n: u32) -> u32 {
     let (mut at, mut width) = (0, WORD / 2);
     while width > 0 {

@@ -1,17 +1,19 @@
-//! Rows as runs of consecutive rows.
+//! Stores a set of rows as runs of consecutive rows.
 
 use std::ops::Range;
 
-/// A run. Its length follows from `before` of the next run, or from the count of all rows.
+/// A run of consecutive rows. Its length is the difference to `before` of the next run, or to the number of
+/// all rows in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowRun {
     /// The first row of the run.
     pub(super) start: u32,
-    /// The number of rows of the set before it, which is the ordinal of its first row.
+    /// The number of rows of the set before this run, which is the ordinal (number in the set) of its first
+    /// row.
     pub(super) before: u32,
 }
 
-/// Runs that ascend and do not touch.
+/// A set of rows as runs, in ascending order, with at least one row between two runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RowRuns {
     runs: Box<[RowRun]>,
@@ -43,12 +45,13 @@ impl RowRuns {
         }
     }
 
-    /// The index of the run that contains the row with this ordinal in the set.
+    /// The index of the run that contains the row with this ordinal (number in the set).
     pub(super) fn holding(&self, ordinal: u32) -> u32 {
         (self.runs.partition_point(|run| run.before <= ordinal) - 1) as u32
     }
 
-    /// At most `most` rows from ordinal `at` on, in the run at `cursor`, which then moves on.
+    /// Returns the rows from ordinal `at`, at most `most`, in the run with index `cursor`, and moves `cursor`
+    /// to the next run.
     pub(super) fn run(&self, cursor: &mut u32, at: u32, most: u32) -> Range<u32> {
         let index = *cursor as usize;
         let (run, length) = (self.runs[index], self.length(index));

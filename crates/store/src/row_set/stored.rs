@@ -1,4 +1,4 @@
-//! Row sets as bytes.
+//! Writes sets of rows as bytes, and reads them back.
 
 use forebay_arrow::buffer::{BooleanBuffer, Buffer};
 
@@ -6,16 +6,18 @@ use super::{RowSet, SetForm};
 
 const NONE: u8 = 0;
 const ALL: u8 = 1;
-/// The form of a set as pairs of numbers: rows that are left out, and rows that follow in the set.
+/// Marks a set that is written as pairs of numbers: how many rows are not in the set, and how many following
+/// rows are.
 const RUNS: u8 = 2;
-/// The form of a set as one bit for each row; the first row is the lowest bit of the first byte.
+/// Marks a set that is written as one bit for each row. The first row is the lowest bit of the first byte.
 const BITS: u8 = 3;
 
-/// The most bytes of a variable-length integer of 32 bits.
+/// The largest number of bytes of a variable-length integer with 32 bits.
 const MAX_VARINT_BYTES: u32 = 5;
 
 impl RowSet {
-    /// Appends the set to `bytes`, without the number of rows from which it chooses.
+    /// Appends the set to `bytes`, but not the number of rows of the row group, which [`read`](Self::read)
+    /// must be given.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         match &self.0 {
             SetForm::None(_) => bytes.push(NONE),
@@ -42,7 +44,8 @@ impl RowSet {
         }
     }
 
-    /// Reads a set of `rows` rows from the front of `bytes`; `None` if there is none.
+    /// Reads the set of a row group of `rows` rows from the front of `bytes`, and moves `bytes` past it.
+    /// Returns `None` if the bytes are not valid.
     pub(crate) fn read(bytes: &mut &[u8], rows: u32) -> Option<Self> {
         let (form, rest) = bytes.split_first()?;
         *bytes = rest;
@@ -71,7 +74,8 @@ impl RowSet {
     }
 }
 
-/// Writes a number with seven bits in each byte, the lowest first.
+/// Writes a number with seven bits in each byte, lowest bits first. The eighth bit says that another byte
+/// follows.
 fn write(bytes: &mut Vec<u8>, mut value: u32) {
     while value > 0x7f {
         bytes.push(value as u8 | 0x80);

@@ -1,11 +1,11 @@
-//! Compares sets of rows with plain lists.
+//! Compares sets of rows with plain lists of booleans.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Rows in a mixture of patterns from filters and deletions: long runs, single rows, and noise.
+/// Rows in random patterns, like those of filters and deletions: long runs, single rows, and noise.
 fn chosen() -> impl Strategy<Value = Vec<bool>> {
     let stretch = prop_oneof![
         (any::<bool>(), 1usize..900).prop_map(|(value, length)| vec![value; length]),
@@ -125,7 +125,7 @@ proptest! {
         prop_assert_eq!(again, within, "in another form");
     }
 
-    /// The form of a set never takes much more than the smaller of runs and bitmap.
+    /// A set does not take much more memory than the smaller of its two forms, runs and bitmap.
     #[test]
     fn a_set_takes_the_smaller_form(chosen in chosen()) {
         let set = set(&chosen);

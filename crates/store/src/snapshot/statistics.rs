@@ -1,4 +1,5 @@
-//! The statistics of values in files, as the list of a table has them.
+//! Statistics about the values in files, which a table has in its list of files. Filters skip files with
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,53 +9,53 @@ use forebay_arrow::statistics::{ColumnStatistics, Nulls};
 
 use super::Constant;
 
-/// The statistics of a table's list, column by column. All files of the table share them.
+/// The statistics from a table's list of files, column by column. All files of the table share this value.
 #[derive(Debug, Default)]
 pub struct TableStatistics {
-    /// The statistics of columns, by the columns' names in the table; their arrays have one entry for each
-    /// file of the list.
+    /// The statistics of each column, by the column's name in the table. Their arrays have one entry for each
+    /// file.
     pub columns: BTreeMap<String, ColumnStatistics>,
 }
 
-/// The statistics of the values in one file of a table.
+/// The statistics of one file of a table: an index into the arrays of all files.
 #[derive(Clone, Debug)]
 pub struct FileStatistics {
     table: Arc<TableStatistics>,
     at: u32,
 }
 
-/// Everything that is known about a file's rows before its footer is read.
+/// All that a table's list of files says about the values in one file, before the file's footer is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed<'a> {
     /// The columns with one value in all rows of the file.
     pub constants: &'a [Constant],
-    /// The statistics of the file's values in the list of its table.
+    /// The statistics of the file, if the table's list has any.
     pub statistics: Option<&'a FileStatistics>,
 }
 
-/// The bounds of a column's values in one file, which are stored in two arrays.
+/// The bounds of a column's values in one file: an entry in two arrays, which have the bounds of all files.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedBounds<'a> {
-    /// An array with a bound that no value is below.
+    /// An array of lower bounds. A bound is less than or equal to every value of the column in its file.
     pub least: &'a ArrayRef,
-    /// An array with a bound that no value exceeds.
+    /// An array of upper bounds. A bound is greater than or equal to every value of the column in its file.
     pub greatest: &'a ArrayRef,
-    /// The index of the bounds in both arrays.
+    /// The index of the file's bounds in both arrays.
     pub at: usize,
 }
 
 impl FileStatistics {
-    /// The statistics of the file at the place `at` in the list.
+    /// The statistics of file number `at` in the table's list.
     pub fn new(table: Arc<TableStatistics>, at: u32) -> Self {
         FileStatistics { table, at }
     }
 
-    /// The nulls of a column in the file; `None` for a column without statistics.
+    /// How many nulls the column has in the file, as far as is known; `None` for a column without statistics.
     pub fn nulls(&self, column: &str) -> Option<Nulls> {
         self.table.columns.get(column)?.nulls.get(self.at as usize).copied()
     }
 
-    /// The bounds of a column's values in the file, if they are known.
+    /// The bounds of a column's values in the file, if both are known.
     pub fn bounds(&self, column: &str) -> Option<ListedBounds<'_>> {
         let at = self.at as usize;
         let ColumnStatistics { least, greatest, .. } = self.table.columns.get(column)?;

@@ -1,4 +1,5 @@
-//! A table as a whole: which version is opened, and how its columns are named.
+//! The version of a table to open, the version that was opened, and how columns are found in the table's
+//! files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +17,23 @@ pub enum AsOf {
     Newest,
     /// The version with this number.
     Version(u64),
-    /// The version that the table has a name for, such as a branch or a tag.
+    /// The version with this name, such as a branch or a tag.
     Named(Arc<str>),
-    /// The newest version that existed at a time, in milliseconds since 1970.
+    /// The version that was the newest at this time, in milliseconds since 1970.
     Time(i64),
 }
 
-/// The versions to open of the tables at several locations.
+/// Which versions to open, for the tables at several locations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedVersions {
-    /// The version of each table that is not in `by_location`.
+    /// The version to open of each table whose location is not in `by_location`.
     pub as_of: AsOf,
-    /// The versions of tables by location, in the form of [`TableVersion::location`].
+    /// The versions to open of single tables. The keys are locations as in [`TableVersion::location`].
     pub by_location: BTreeMap<String, AsOf>,
 }
 
 impl WantedVersions {
-    /// The version to open of the table at a location.
+    /// The version to open of the table at this location.
     pub(crate) fn at(&self, location: &str) -> AsOf {
         self.by_location.get(location).unwrap_or(&self.as_of).clone()
     }
@@ -45,12 +46,12 @@ impl From<AsOf> for WantedVersions {
 }
 
 impl AsOf {
-    /// The version that a text names by its number or its name.
+    /// The version with this number, if `text` is a number, or with this name.
     pub fn version(text: &str) -> Self {
         text.parse().map_or_else(|_| AsOf::Named(text.into()), AsOf::Version)
     }
 
-    /// The newest version that existed at a time.
+    /// The version that was the newest at this time.
     pub fn time(time: SystemTime) -> Self {
         let milliseconds = |since: Duration| i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         AsOf::Time(match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -59,8 +60,8 @@ impl AsOf {
         })
     }
 
-    /// Parses a version, which is a number or a name, or a time; only one of the two may be given. A time
-    /// without a zone is in UTC, and a date is its first moment.
+    /// Parses a version, which is a number or a name, or a time. Only one of the two may be given. A time
+    /// without a zone is in UTC, and a date means its first moment.
     ///
     /// # Errors
     /// `Invalid` if both are given, or if the time cannot be parsed.
@@ -87,10 +88,11 @@ impl AsOf {
     }
 }
 
-/// The names and numbers that the columns of a table have in its files. Other columns of a file are not read.
+/// The names and numbers by which the columns of a table are found in its files. Columns of a file that are
+/// not in this list are not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnNames {
-    /// How columns are found in the files.
+    /// How columns are found in the files: by name or by number.
     pub found: FoundBy,
     /// The columns in order.
     pub columns: Vec<ColumnName>,
@@ -101,9 +103,9 @@ pub struct ColumnNames {
 pub enum FoundBy {
     /// Columns are found by their names in the files.
     Name,
-    /// Columns are found by their numbers, and by their names in files without numbers.
+    /// Columns are found by their numbers, but by their names in files that have no numbers.
     Id,
-    /// Columns are found by their numbers; files without numbers are refused.
+    /// Columns are found by their numbers. Files that have no numbers are refused.
     IdAlone,
 }
 
@@ -116,41 +118,42 @@ pub struct ColumnName {
     pub stored: String,
     /// The number of the field in the files.
     pub id: Option<i32>,
-    /// The fields inside: those of a structure, the item of a list, or the key and the value of a map.
+    /// The fields inside this one: those of a structure, the item of a list, or the key and the value of a
+    /// map.
     pub inner: Vec<ColumnName>,
 }
 
-/// A table at one of its versions.
+/// A table at the version that was opened.
 #[derive(Clone, Debug)]
 pub struct TableVersion {
     /// The name of the format, as users write it.
     pub format: &'static str,
     /// The folder of the table, as an absolute path or URL.
     pub location: Arc<str>,
-    /// The identity of the table, the same in all of its versions.
+    /// The id of the table, which is the same in all of its versions.
     pub id: Arc<str>,
     /// The number of the version.
     pub version: u64,
-    /// The number of the schema that the version is read with, if that differs from the version's own schema.
+    /// The number of the schema that the table is read with, if it is not the schema of the opened version.
     pub other_schema: Option<i64>,
     /// The time when the version was written, in milliseconds since 1970, if it is known.
     pub time: Option<i64>,
-    /// The names of the features that a reader must support.
+    /// The names of the features of the table's format that a reader must support.
     pub features: Vec<String>,
     /// The columns that the table is partitioned by.
     pub partition_columns: Vec<String>,
-    /// All columns of the table; a version without files has columns, too.
+    /// All columns of the table, which a version without files has, too.
     pub schema: SchemaRef,
-    /// The number of files.
+    /// The number of files in the version.
     pub files: usize,
     /// The number of files with deleted rows.
     pub files_with_deletes: usize,
-    /// The number of deleted rows.
+    /// The number of deleted rows in all files.
     pub deleted: u64,
 }
 
 impl TableVersion {
-    /// The text that opens this version again, as users write versions.
+    /// The text that a user gives to open this version again.
     pub fn opened_as(&self) -> String {
         match self.other_schema {
             Some(schema) => format!("{}@{schema}", self.version),
@@ -158,13 +161,14 @@ impl TableVersion {
         }
     }
 
-    /// The time when the version was written, as users write times, if it is known.
+    /// The time when the version was written, in the form in which users give times; `None` if it is not
+    /// known.
     pub fn time_shown(&self) -> Option<String> {
         self.time.map(time_shown)
     }
 }
 
-/// A time, given in milliseconds since 1970, as users write it.
+/// Writes a time, given in milliseconds since 1970, in the form in which users give times.
 pub(crate) fn time_shown(milliseconds: i64) -> String {
     match DateTime::from_timestamp_millis(milliseconds) {
         Some(time) => time.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),

@@ -1,55 +1,57 @@
-//! Reused buffers for large reads.
+//! Reuses buffers for large reads.
 //!
-//! A column chunk of images is tens of megabytes. A new allocation for each read has its pages faulted in and
-//! cleared, which costs more than copying the bytes; pages that are kept are only written.
+//! A column chunk of images has tens of megabytes. If memory is allocated anew for each read, the system must
+//! map and clear its pages, which takes longer than copying the bytes. The pages of a reused buffer only have
+//! to be written.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// The least number of bytes of a buffer that is reused. Smaller buffers are left to the allocator, which
-/// keeps them itself.
+/// The size in bytes from which buffers are reused. The allocator itself keeps smaller ones.
 const MIN_BYTES: usize = 1 << 20;
-/// The most bytes of unused buffers that are kept for the next reads, unless a single buffer has more. A read
-/// usually follows the release of another read's rows, for whose memory it waited.
+/// The most bytes of unused buffers that are kept for the next reads. A single buffer is kept even if it is
+/// larger. This is enough because a read usually starts when another read's rows are released, since it
+/// waited for their memory.
 const MAX_KEPT_BYTES: usize = 32 << 20;
-/// The most bytes of a buffer that is kept: larger ones would be too much in addition to the memory that a
-/// loader may have.
+/// The size in bytes of the largest buffer that is kept. Larger ones would take too much memory beyond the
+/// budget of a loader.
 const MAX_BYTES: usize = 64 << 20;
-/// A new buffer that will be overwritten gets additional room: its length divided by this number.
+/// A new buffer whose bytes will be overwritten is made larger than needed, by its length divided by this
+/// number.
 const ROOM_DIVISOR: usize = 8;
-/// The largest ratio of the size of a reused buffer to the size of the read that it is used for.
+/// A buffer is reused for a read only if its capacity is at most this many times the size of the read.
 const MAX_SIZE_RATIO: usize = 2;
 
-/// Unused buffers, with the longest unused one first.
+/// The unused buffers. The one that has not been used for the longest time comes first.
 #[derive(Debug, Default)]
 pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
-    /// An empty buffer with capacity for `bytes`.
+    /// Lends an empty buffer with capacity for `bytes`.
     ///
     /// # Errors
-    /// Fails if the machine does not have the memory.
+    /// Fails if there is not enough memory.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut lent = self.lend(bytes)?;
         lent.buffer.clear();
         Ok(lent)
     }
 
-    /// A buffer of `bytes` arbitrary bytes, which the caller overwrites.
+    /// Lends a buffer of `bytes` arbitrary bytes, which the caller must overwrite.
     ///
-    /// Fails if the machine does not have the memory.
+    /// Fails if there is not enough memory.
     pub(super) fn take_filled(self: &Arc<Self>, bytes: u64) -> Result<Lent> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // The buffer is a little larger, so that reads of similar length can use each other's buffers.
+        // The buffer is made a little larger, so that it can be reused for reads of similar length.
         let room = if bytes < MIN_BYTES { bytes } else { bytes.saturating_add(bytes / ROOM_DIVISOR) };
         let mut lent = self.lend(room)?;
         lent.buffer.resize(bytes, 0);
         Ok(lent)
     }
 
-    /// A buffer with capacity for `bytes`, which still holds bytes of an earlier read.
+    /// Lends a buffer with capacity for `bytes`. It still has the bytes of an earlier read.
     fn lend(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
@@ -67,7 +69,7 @@ impl Buffers {
     }
 }
 
-/// A buffer that is returned when its last user drops it.
+/// A buffer that goes back to the unused buffers when its last user drops it.
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) buffer: Vec<u8>,
@@ -92,8 +94,8 @@ impl Drop for Lent {
         if !(MIN_BYTES..=MAX_BYTES).contains(&buffer.capacity()) {
             return;
         }
-        // These buffers are dropped after the lock is released. (At worst a forked child finds the lock
-        // taken.)
+        // Surplus buffers are dropped only after the lock is released. The lock is not waited for, because in
+        // a forked child it may be held for ever; the buffer is then freed.
         let mut surplus = vec![];
         if let Ok(mut free) = self.home.0.try_lock() {
             free.push(buffer);

@@ -1,4 +1,4 @@
-//! Reads the key-value metadata of a folder's file `_common_metadata`.
+//! Reads values from `_common_metadata`, a file in which Spark and Petastorm keep metadata of a whole folder.
 
 use std::collections::BTreeMap;
 
@@ -14,34 +14,35 @@ use super::store::Store;
 use crate::snapshot::{MetadataFile, Snapshot, WantedVersions};
 
 impl Store {
-    /// The values under a key in the files `_common_metadata` of the folders that were opened. Only files
-    /// that the listing showed are read; if it showed none, none is looked for.
+    /// The values of `key` in the files `_common_metadata` of the folders that were opened. Only files that
+    /// were seen when the folders were listed are read.
     ///
-    /// Fails, with the file as the place, if a file cannot be read.
+    /// Fails with the name of the file if one cannot be read.
     pub async fn common_values(&self, key: &str) -> Result<Vec<StoredValue>> {
         values_of(self, &self.common_metadata, key).await
     }
 
-    /// Whether a listing showed a `_common_metadata` file.
+    /// Whether a `_common_metadata` file was seen when the folders were listed.
     pub fn has_common_metadata(&self) -> bool {
         !self.common_metadata.is_empty()
     }
 }
 
-/// The value that a file has under a key.
+/// A value from the key-value metadata of a file.
 #[derive(Clone, Debug)]
 pub struct StoredValue {
     /// The file's path or URL.
     pub file: String,
-    /// The value, which need not be text.
+    /// The value, which may be text or any other bytes.
     pub bytes: Bytes,
 }
 
-/// The values under a key in the files `_common_metadata` of the locations: one in each folder that is
-/// opened, or in the folder of a glob, or in the folder that named files share. Nothing else is read.
-///
-/// Fails like [`open`](super::open()) if nothing is found, and, with the file as the place, if it cannot be
+/// The values of `key` in the files `_common_metadata` that belong to the locations: the one in each location
+/// that is a folder, in the folder of a glob, or in the folder that all named files share. No other file is
 /// read.
+///
+/// Fails like [`open`](super::open()) if a location has no files, and with the name of the file if a
+/// `_common_metadata` file cannot be read.
 pub async fn common_values(
     locations: &[String],
     options: &BTreeMap<String, String>,
@@ -50,7 +51,7 @@ pub async fn common_values(
     let options = Options::new(options);
     let (store, targets) = connect(locations, &options)?;
     let mut snapshot = list::find(&store, targets, &WantedVersions::default()).await?;
-    // Files were named, so no folder was listed.
+    // No folder was listed, because the locations are names of files: look beside them.
     if snapshot.indexes.is_empty() {
         snapshot.common_metadata.extend(beside_named(&store, &snapshot).await?);
     }
@@ -71,10 +72,10 @@ async fn values_of(store: &Store, files: &[MetadataFile], key: &str) -> Result<V
     Ok(values)
 }
 
-/// The file in the folder that all named files share, which no listing has shown.
+/// Looks for `_common_metadata` in the folder that all named files share.
 async fn beside_named(store: &Store, snapshot: &Snapshot) -> Result<Option<MetadataFile>> {
     let Some(first) = snapshot.files.first() else { return Ok(None) };
-    // Files in several volumes share no folder, and a table describes its files itself.
+    // Files in different stores share no folder, and a table has metadata of its own.
     if snapshot.files.iter().any(|file| file.volume != first.volume || file.is_declared()) {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! The place for new files: a folder of this machine, or a prefix of a store. Existing files are never
-//! replaced.
+//! Writes new files to a destination, which is a local folder or a prefix in a store. Existing files are
+//! never replaced.
 
 mod job;
 
@@ -19,18 +19,19 @@ use super::url::{self, Target};
 
 pub use job::Resumed;
 
-/// The number of files for a store that this process has begun to write. The names of temporary files contain
-/// it, since two files may be written at once.
+/// Counts the temporary files of this process. Their names contain the count, so that files that are written
+/// at the same time have different names.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
 
-/// The hidden folder in a local destination that holds all new files until the last of them is complete. So
-/// the remains of an interrupted run are not taken for the data set.
+/// The hidden folder inside a local destination that holds the new files until all of them are complete. This
+/// keeps readers from taking the remains of an interrupted run for a data set.
 const HIDDEN: &str = ".forebay-unfinished";
 
-/// The name of the record of a job that writes many files. Readers of data sets pass over such names.
+/// The file that describes the job (a run that writes many files). Readers of data sets skip names that begin
+/// with `_`.
 const JOB: &str = "_forebay_write.json";
 
-/// The folder or prefix for new files.
+/// The local folder or the prefix in a store that new files are written to.
 #[derive(Clone)]
 pub struct Destination(Where);
 
@@ -44,8 +45,8 @@ enum Where {
     },
 }
 
-/// Whether `place` is inside the location `read`: in a folder, which is read with its subfolders, or in the
-/// folder below which a glob matches.
+/// Whether files written to `place` would be read as part of the location `read`. That is so if `place` is in
+/// the folder `read` or below it, or below the folder that the glob `read` searches.
 pub fn is_inside(place: &str, read: &str) -> Result<bool> {
     let is_within = |folder: &Path, place: &Path| -> Result<bool> {
         Ok(paths::absolute(place)?.starts_with(paths::absolute(folder)?))
@@ -61,7 +62,7 @@ pub fn is_inside(place: &str, read: &str) -> Result<bool> {
 }
 
 impl Destination {
-    /// The end of the name of a local file that is not complete.
+    /// The suffix of the name of a local file that is not complete yet.
     pub const UNFINISHED: &str = ".tmp";
 
     /// Parses a location and the options of its store; nothing is sent yet.
@@ -90,7 +91,7 @@ impl Destination {
         }
     }
 
-    /// Refuses a place that is not empty.
+    /// Fails with `Invalid` unless the destination is empty or does not exist.
     pub async fn check_empty(&self) -> Result<()> {
         let holds = match &self.0 {
             Where::Local(folder) if folder.join(HIDDEN).exists() => {
@@ -118,7 +119,7 @@ impl Destination {
         }
     }
 
-    /// The error of a local folder that cannot be read.
+    /// The error for a local destination that cannot be listed.
     fn unreadable(&self, error: std::io::Error) -> Error {
         match error.kind() == std::io::ErrorKind::NotADirectory {
             true => {
@@ -129,7 +130,7 @@ impl Destination {
         }
     }
 
-    /// The key of a file in a store.
+    /// The full key of a file in the store, from its name relative to the destination.
     fn object(&self, relative: &str) -> Result<object_store::path::Path> {
         match &self.0 {
             Where::Remote { prefix, .. } if !prefix.is_empty() => {
@@ -139,8 +140,9 @@ impl Destination {
         }
     }
 
-    /// The local file in which a new one is written: a hidden one in a local folder, or, for a store, one in
-    /// the folder for temporary files. Creates its folder.
+    /// The path of the local file to write a new file to, before it is [`put`](Self::put). It is in the
+    /// hidden folder of a local destination, or in the system's temporary folder if the destination is a
+    /// store. The folder is created.
     pub fn unfinished(&self, relative: &str) -> Result<PathBuf> {
         let path = match &self.0 {
             Where::Local(folder) => folder.join(HIDDEN).join(relative),
@@ -158,8 +160,8 @@ impl Destination {
         Ok(path)
     }
 
-    /// Takes a complete file: it is sent to a store and then removed here. Files of a local folder get their
-    /// names and stay hidden until the [end](Self::finish).
+    /// Takes the complete local file `whole` as the new file `relative`. For a store, it is sent and then
+    /// removed locally. In a local folder, it is renamed, and stays hidden until [`finish`](Self::finish).
     pub async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
         let remote = match &self.0 {
             Where::Local(folder) => {
@@ -173,7 +175,7 @@ impl Destination {
         sent.map_err(|error| error.at(self.place(relative)))
     }
 
-    /// Makes the files of a local folder visible, all of which are complete.
+    /// Moves the files out of the hidden folder of a local destination, once all of them are complete.
     pub fn finish(&self) -> Result<()> {
         let Where::Local(folder) = &self.0 else { return Ok(()) };
         let hidden = folder.join(HIDDEN);
@@ -182,7 +184,7 @@ impl Destination {
         }
         let show = || -> std::io::Result<()> {
             let mut entries = fs::read_dir(&hidden)?.collect::<std::io::Result<Vec<_>>>()?;
-            // The record shows first, so that an interruption here can be continued.
+            // The job's record is moved first, so that the job can be resumed if it is interrupted here.
             entries.sort_by_key(|entry| entry.file_name() != JOB);
             for entry in entries {
                 fs::rename(entry.path(), folder.join(entry.file_name()))?;
@@ -192,16 +194,17 @@ impl Destination {
         show().or_fail().map_err(|error: Error| error.at(self.place(HIDDEN)))
     }
 
-    /// Removes the hidden files of a local folder after a failure, and the folder if nothing else is in it.
+    /// Removes the hidden files of a local destination after a failure, and the destination if it is then
+    /// empty.
     pub fn abandon(&self) {
         if let Where::Local(folder) = &self.0 {
-            // Files that cannot be removed stay hidden.
+            // Errors are ignored: files that cannot be removed stay hidden.
             let _ = fs::remove_dir_all(folder.join(HIDDEN));
             let _ = fs::remove_dir(folder);
         }
     }
 
-    /// The place of a file in the destination, for messages; without a name, that of the folder itself.
+    /// Names a file of the destination in messages, or the destination itself if `relative` is empty.
     pub fn place(&self, relative: &str) -> Place {
         Place::file(match &self.0 {
             Where::Local(folder) if relative.is_empty() => folder.display().to_string(),

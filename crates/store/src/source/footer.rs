@@ -1,5 +1,5 @@
-//! Reads footers in parallel and checks them. The part that plans and reads need is kept as a
-//! [`Footer`](crate::catalog::Footer).
+//! Reads the footers of files in parallel and checks them. The part of a footer that planning and reading
+//! need stays in memory as a [`Footer`](crate::catalog::Footer).
 
 mod assemble;
 mod check;

@@ -1,12 +1,12 @@
-//! Matches patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for
-//! any depth.
+//! Matches globs against paths: `*` and `?` stand for characters in a name, `[abc]` and `[!a-z]` for one
+//! character, and `**` for any number of folders.
 //!
-//! `globset` would replace the 60 lines that match one name by regular expressions, and add two crates. It
-//! does not say which folders a pattern may reach into, which is what the rest of this file does.
+//! The crate `globset` is not used: it would replace only the 60 lines here that match one name, and would
+//! add two crates. It cannot say which folders a glob may reach into, which the rest of this file does.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The characters that turn a name into a pattern.
+/// The characters that make a name a pattern.
 pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// Whether a name has wildcards.
@@ -14,23 +14,23 @@ pub fn is_pattern(name: &str) -> bool {
     name.contains(WILDCARDS)
 }
 
-/// Whether a pattern matches the whole of a name.
+/// Whether a pattern matches a whole name.
 pub fn matches_name(pattern: &str, name: &str) -> bool {
     name_matches(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
 }
 
-/// A pattern below a base folder, with one element for each path segment.
+/// A glob: the folder where it begins, and a pattern for each name of the path after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     base: PathBuf,
     segments: Vec<Vec<char>>,
 }
 
-/// The segment that stands for any number of folders.
+/// The segment `**`, which stands for any number of folders.
 const ANY_DEPTH: [char; 2] = ['*', '*'];
 
 impl Glob {
-    /// Splits a path at its first segment with a wildcard; `None` if it has none.
+    /// Splits a path before its first name with a wildcard. Returns `None` if there is no wildcard.
     pub(super) fn split(path: &Path) -> Option<Glob> {
         let mut base = PathBuf::new();
         let mut segments: Vec<Vec<char>> = Vec::new();
@@ -56,25 +56,25 @@ impl Glob {
         Some(Glob { base, segments })
     }
 
-    /// The pattern as it was written.
+    /// The glob as it was written.
     pub(super) fn path(&self) -> PathBuf {
         self.base
             .join(self.segments.iter().map(|segment| segment.iter().collect::<String>()).collect::<PathBuf>())
     }
 
-    /// The folder at which the pattern begins: `.` if its first segment already has a wildcard.
+    /// The folder where the glob begins. It is `.` if the first name already has a wildcard.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }
 
-    /// Whether a segment spells out the key of `key=value` folders.
+    /// Whether the glob itself contains `key=`, so that its location names the key of `key=value` folders.
     pub(super) fn spells(&self, key: &str) -> bool {
         let spelled =
             |segment: &Vec<char>| segment.starts_with(&key.chars().chain(['=']).collect::<Vec<_>>());
         self.segments.iter().any(spelled)
     }
 
-    /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder above it.
+    /// Finds out if the glob matches the file at the path `relative`, or a folder above it.
     pub(super) fn reach(&self, relative: &str) -> Reach {
         let names: Vec<Vec<char>> = relative.split('/').map(|name| name.chars().collect()).collect();
         if path_matches(&self.segments, &names) {
@@ -86,13 +86,12 @@ impl Glob {
         }
     }
 
-    /// Whether the pattern may match something below the folder `relative`, a path with `/`, or matches the
-    /// folder itself.
+    /// Whether the glob matches the folder at the path `relative`, or may match something below it.
     pub(super) fn may_reach_below(&self, relative: &str) -> bool {
         let mut segments = self.segments.iter();
         for name in relative.split('/') {
             match segments.next() {
-                // `**` stands for any folders, and a matched folder is reached with everything in it.
+                // The folder is below one that the glob matches, or below `**`, which stands for any folders.
                 None => return true,
                 Some(segment) if segment[..] == ANY_DEPTH => return true,
                 Some(segment) if !name_matches(segment, &name.chars().collect::<Vec<_>>()) => return false,
@@ -102,13 +101,13 @@ impl Glob {
         true
     }
 
-    /// The depth of folders down to which names alone decide what the pattern may reach into: up to `**`, or
-    /// to its end.
+    /// The number of leading names of the glob before `**`. Down to this depth, the names of folders show
+    /// what the glob may reach into.
     pub(super) fn named_depth(&self) -> usize {
         self.segments.iter().take_while(|segment| segment[..] != ANY_DEPTH).count()
     }
 
-    /// Whether the pattern's last segment names a suffix. Then files with that suffix are wanted instead of
+    /// Whether the glob's last name has a suffix. Files with this suffix are then wanted, even if it is not
     /// `.parquet`.
     pub(super) fn names_a_suffix(&self) -> bool {
         let last = self.segments.last().map_or(&[][..], |last| &last[..]);
@@ -119,14 +118,14 @@ impl Glob {
     }
 }
 
-/// How a pattern matches a file.
+/// How a glob matches a file.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reach {
-    /// The pattern matches the file itself.
+    /// The glob matches the file itself.
     Whole,
-    /// The pattern matches the folder that has this many leading names of the file's path.
+    /// The glob matches a folder above the file: the folder with this many leading names of the file's path.
     Folder(usize),
-    /// The pattern matches neither the file nor a folder above it.
+    /// The glob matches neither the file nor a folder above it.
     No,
 }
 
@@ -143,7 +142,8 @@ fn path_matches(pattern: &[Vec<char>], names: &[Vec<char>]) -> bool {
 }
 
 fn name_matches(pattern: &[char], name: &[char]) -> bool {
-    // Going back to the last star is enough: an earlier star could match no more than the later one.
+    // If the rest does not match, it is enough to let the last star take more characters; earlier stars need
+    // not be tried again.
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {
@@ -173,7 +173,8 @@ fn name_matches(pattern: &[char], name: &[char]) -> bool {
     pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// The position after the element at `p`, if that matches `c`.
+/// Matches one character: if the part of the pattern at `p` (a character, `?` or brackets) matches `c`,
+/// returns the position of the next part.
 fn one_matches(pattern: &[char], p: usize, c: char) -> Option<usize> {
     if pattern[p] == '?' {
         return Some(p + 1);
@@ -183,7 +184,7 @@ fn one_matches(pattern: &[char], p: usize, c: char) -> Option<usize> {
     }
     let negated = matches!(pattern.get(p + 1), Some('!' | '^'));
     let from = p + 1 + usize::from(negated);
-    // A bracket that closes at once is literal, and so is one that never closes.
+    // A `[` without a `]` is a plain character, and so is a `]` directly after the `[`.
     let Some(length) = pattern.get(from + 1..).and_then(|rest| rest.iter().position(|&c| c == ']')) else {
         return (c == '[').then_some(p + 1);
     };

@@ -1,8 +1,7 @@
-//! Limits how many files of the local disk stay open, and how many sockets, to a share of what the process
-//! may have, for all data sets together.
+//! Limits how many local files are kept open, and how many sockets are used, in all data sets together.
 //!
-//! The limit is the present one of the process (`ulimit -n`). The rest is left to other users, such as
-//! threads and the program's own files.
+//! Both limits are a share of the number of files that the process may have open (`ulimit -n`). The rest of
+//! this number is left to threads, to the program's own files and so on.
 
 use std::fs::File;
 use std::io;
@@ -15,42 +14,44 @@ use forebay_arrow::fail::Foreign;
 use forebay_base::{Error, ErrorKind, Result};
 use rustix::process::{Resource, getrlimit};
 
-/// The most files that one data set keeps open. Keeping more would save few opens, and take handles from the
-/// rest of the process.
+/// The most files that one data set keeps open. More would hardly save work, and would take file handles from
+/// the rest of the process.
 const MAX_FILES_OF_ONE: usize = 64;
 
-/// The process's limit divided by this number is how many files may stay open.
+/// The number of files that may be kept open is the process's limit on open files, divided by this number.
 const FILES_DIVISOR: usize = 4;
 
-/// The process's limit divided by this number is how many requests to object stores may run.
+/// The number of requests to object stores at a time is the process's limit on open files, divided by this
+/// number.
 const SOCKETS_DIVISOR: usize = 2;
 
-/// The number of handles that a run takes in addition to files that stay open: for reads that are under way,
-/// and a few of its caches.
+/// How many file handles a run needs beside the files that it keeps open: for reads in progress, and for some
+/// of its caches.
 const SPARE_HANDLES: usize = 8;
 
-/// How often opening a file is tried again if the process has no handle left.
+/// How often opening a file is tried if the process has no file handle left.
 const MAX_OPEN_TRIES: usize = 20;
-/// How long each try waits for a handle: a read returns its own within milliseconds.
+/// How long a thread waits for a file handle before it tries again. Reads close their files within
+/// milliseconds.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// The number of files that are kept open.
+/// The number of files that are kept open at present, in all data sets.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// The number of data sets that are read from.
+/// The number of data sets that are being read.
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of connected object stores.
+/// The number of object stores that are connected.
 static STORES: AtomicUsize = AtomicUsize::new(0);
 
-/// The queue of threads for which no handle is left.
+/// Where threads wait if no file handle is left.
 static WAITING: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
-/// A place among the files that the process keeps open.
+/// The permission to keep one more file open.
 #[derive(Debug)]
 pub(super) struct KeptHandle(());
 
 impl KeptHandle {
-    /// A place, if one is free.
+    /// Takes a permission; `None` if as many files are open as may be.
     pub(super) fn take() -> Option<Self> {
         let most = most_kept();
         let more = |kept: usize| (kept < most).then_some(kept + 1);
@@ -64,17 +65,17 @@ impl Drop for KeptHandle {
     }
 }
 
-/// A user of the process's handles, which is registered.
+/// Counts a data set or a store among those that share the process's file handles, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Sharer(&'static AtomicUsize);
 
 impl Sharer {
-    /// Registers a data set that is read from: it has a share of the files that stay open.
+    /// Registers a data set that is being read. It gets a share of the files that may be kept open.
     pub(super) fn of_files() -> Self {
         Sharer::among(&READERS)
     }
 
-    /// Registers a connected store: it has a share of the sockets.
+    /// Registers a connected store. It gets a share of the sockets.
     pub(super) fn of_sockets() -> Self {
         Sharer::among(&STORES)
     }
@@ -91,12 +92,12 @@ impl Drop for Sharer {
     }
 }
 
-/// The number of files that each data set that is read from may keep open.
+/// The number of files that each data set may keep open while it is being read.
 pub(super) fn share() -> usize {
     (most_kept() / READERS.load(Ordering::Relaxed).max(1)).clamp(1, MAX_FILES_OF_ONE)
 }
 
-/// The number of requests that each store may have under way, by the process's limit.
+/// The number of requests that each store may have in progress, given the process's limit on open files.
 pub(super) fn sockets() -> usize {
     limit().map_or(usize::MAX, |limit| sockets_of(limit, STORES.load(Ordering::Relaxed)))
 }
@@ -105,11 +106,11 @@ fn sockets_of(limit: usize, stores: usize) -> usize {
     (limit / SOCKETS_DIVISOR / stores.max(1)).max(1)
 }
 
-/// Opens a file. If the process has no handle left, `give_back` closes files that can be closed, and then
-/// this waits for other reads to end.
+/// Opens a file. If the process has no file handle left, calls `give_back`, which closes files that are only
+/// kept open, then waits for other reads to finish, and tries again.
 ///
 /// # Errors
-/// Fails with the errors of the system. If no handle becomes free, the error names the limit.
+/// Fails with the errors of the system. If no file handle becomes free, the error names the limit.
 pub(super) fn open(path: &Path, give_back: impl Fn()) -> Result<File> {
     for attempt in 0..MAX_OPEN_TRIES {
         match File::open(path) {
@@ -126,12 +127,12 @@ pub(super) fn open(path: &Path, give_back: impl Fn()) -> Result<File> {
     Err(none_left())
 }
 
-/// Reports that a file was closed.
+/// Wakes the threads that wait for a file handle, because a file was closed.
 pub(super) fn closed() {
     WAITING.1.notify_all();
 }
 
-/// Checks that the process can open the handles that a run takes in addition to files that stay open.
+/// Checks that the process can open as many files as a run needs beside those that it keeps open.
 ///
 /// # Errors
 /// `Io` if it cannot.
@@ -143,12 +144,12 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// The most files that stay open in the whole process.
+/// The number of files that may be kept open in the whole process.
 fn most_kept() -> usize {
     limit().map_or(usize::MAX, |limit| limit / FILES_DIVISOR).max(1)
 }
 
-/// The number of files and sockets that this process may have open.
+/// How many files and sockets this process may have open; `None` if there is no limit.
 fn limit() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }

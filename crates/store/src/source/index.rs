@@ -1,17 +1,18 @@
-//! The index of a folder: the footers of its files in one file beside them, so that a process opens the
+//! The index of a folder: one file with the footers of all files in the folder. With it, a process opens the
 //! folder with a listing and one read.
 //!
-//! Opening a folder with an index reads no other footers, except those of files that were added or changed
-//! since: an entry is found by the path below the folder, and the size and the version in the listing. The
-//! footers are whole, and are checked like those in files. A damaged index, or one of another version of this
-//! format, is not used, nor is a damaged entry, and a warning says so: an index only saves requests.
+//! Only the footers of files that were added or changed after the index was written are read from the files.
+//! An entry is found by the path of the file below the folder, and by its size and version in the listing.
+//! Footers are stored unchanged, and are checked like those in files. A damaged index, a damaged entry, or an
+//! index of another version of this format is not used, and a warning says so. Nothing else is lost, because
+//! an index only saves requests.
 //!
 //! ```text
 //! _forebay_index    magic, checksum of the rest
 //!                   number of blocks
-//!                   for each block     footers, bytes, bytes compressed
+//!                   for each block     number of footers, bytes, bytes compressed
 //!                   for each footer    key: a hash of path, size and version
-//!                   for each block     compressed: length and proof of each footer, and the footers
+//!                   for each block     compressed: length and checksum of each footer, and the footers
 //! ```
 
 mod handed_on;
@@ -34,47 +35,49 @@ pub(super) use handed_on::{Packing, unpack};
 pub(super) use load::{WRITE_AGAIN, load};
 pub use write::{IndexReport, write_indexes};
 
-/// The name of the file in its folder. Other readers ignore names that begin with an underscore.
+/// The name of the index file. Other readers ignore names that begin with an underscore.
 pub(super) const NAME: &str = "_forebay_index";
 
-/// The first bytes of the file, which name the format and its version.
+/// The first bytes of an index. They name the format; its version follows.
 const MAGIC: &[u8; 7] = b"FBINDEX";
 const VERSION: u8 = b'2';
 
-/// The number of bytes of footers that are compressed together: their common parts are then stored once, and
-/// little is decoded to get one of them.
+/// The number of bytes of footers that are compressed together, as a block. Parts that they have in common
+/// are then stored once, but not much must be decoded to get one footer.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The level of zstd. Higher levels save little and take several times as long.
+/// The compression level of zstd. Higher levels save little space and take several times as long.
 const LEVEL: i32 = 3;
 
 /// The size in bytes of the largest index that is read.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The index of a folder, in memory in its stored form.
+/// The index of a folder. In memory, the footers remain compressed.
 pub(super) struct Index {
-    /// The folder, as an absolute path or URL.
+    /// The absolute path or URL of the folder; empty for an index that another process passed on.
     root: String,
     blocks: Vec<Block>,
-    /// The block of each footer, and the footer's place in it.
+    /// Where the footer of each file is, by the file's key: the number of the block, and the footer's number
+    /// in the block.
     known: HashMap<u64, Found>,
-    /// The block that was decoded last: files are opened in the order in which their footers are stored.
+    /// The footers of the block that was decoded last. Files are usually opened in the order in which their
+    /// footers are stored.
     last: Mutex<Option<(u32, Vec<Proven>)>>,
-    /// Whether a damaged entry was met.
+    /// Whether a damaged entry was found.
     is_damaged: AtomicBool,
 }
 
-/// A footer, and a proof that it belongs to its key.
+/// A footer, with a checksum that depends on its key, too.
 #[derive(Clone)]
 struct Proven {
     footer: Bytes,
     proof: u64,
 }
 
-/// The number of a block, and of a footer in it.
+/// The number of a block, and the number of a footer in the block.
 type Found = (u32, u32);
 
-/// Footers that are compressed together.
+/// Several footers, compressed together.
 struct Block {
     footers: usize,
     bytes: usize,
@@ -120,12 +123,13 @@ impl Index {
         input.0.is_empty().then_some((blocks, known))
     }
 
-    /// Whether the index has the footer of this version of a file.
+    /// Whether the index has a footer for this version of the file.
     pub(super) fn has(&self, whole: &str, pin: &Pin) -> bool {
         self.find(whole, pin).is_some()
     }
 
-    /// The footer of a file, if the file has not changed since the index was written, and the entry is sound.
+    /// The footer of the file; `None` if the file has changed since the index was written, or if the entry is
+    /// damaged.
     pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<Bytes> {
         let (key, found) = self.find(whole, pin)?;
         let footer = self.footer(found).filter(|proven| proven.proof == proof(key, &proven.footer));
@@ -135,7 +139,7 @@ impl Index {
         footer.map(|proven| proven.footer)
     }
 
-    /// The place of the index for messages, if a damaged entry was met.
+    /// The path of the index for a message, if a damaged entry was found; else `None`.
     pub(super) fn damage(&self) -> Option<String> {
         self.is_damaged.load(Relaxed).then(|| match &*self.root {
             "" => "the index that was handed on".to_owned(),
@@ -168,7 +172,7 @@ impl Block {
 
     fn footers(&self) -> Option<Vec<Proven>> {
         let head = self.footers.checked_mul(2 * size_of::<u64>())?;
-        // A single footer may be larger than a block.
+        // The limit allows for a footer that alone is larger than a block.
         if self.bytes > head.checked_add(LONGEST_FOOTER as usize + BLOCK_BYTES)? {
             return None;
         }
@@ -188,13 +192,13 @@ impl Block {
 struct Builder {
     keys: Vec<u64>,
     blocks: Vec<Block>,
-    /// The footers of the next block; `bytes` is the number of their bytes.
+    /// The footers of the next block, which are not compressed yet; `bytes` is the number of their bytes.
     waiting: Vec<Proven>,
     bytes: usize,
 }
 
 impl Builder {
-    /// Adds the footer of the file at `relative`, below the folder.
+    /// Adds the footer of the file whose path below the folder is `relative`.
     fn add(&mut self, relative: &str, pin: &Pin, footer: Bytes) -> std::io::Result<()> {
         let key = key(relative, pin);
         self.keys.push(key);
@@ -242,17 +246,17 @@ impl IndexBytes {
     }
 }
 
-/// The key of a footer: a hash of the path of its file below the folder, and of the file's version.
+/// The key of a footer: a hash of its file's path below the folder, and of the file's size and version.
 fn key(relative: &str, pin: &Pin) -> u64 {
     xxh3_64(format!("{relative}\0{}\0{}", pin.size, pin.version.for_keys()).as_bytes())
 }
 
-/// The proof that a footer belongs to a key and is complete.
+/// The checksum of a footer. It depends on the key, too, so a footer with another file's key is refused.
 fn proof(key: u64, footer: &[u8]) -> u64 {
     xxh3_64_with_seed(footer, key)
 }
 
-/// The path of a file below a folder, if it is there.
+/// The path of a file below the folder `root`; `None` if the file is not in the folder.
 fn below<'a>(whole: &'a str, root: &str) -> Option<&'a str> {
     let rest = whole.strip_prefix(root)?;
     if root.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
@@ -269,7 +273,7 @@ mod tests {
         Pin { path: name.into(), size: 100, version: FileVersion::ETag(tag.into()) }
     }
 
-    /// Footers that fill several blocks.
+    /// A footer of some 60,000 bytes, so that the footers of a test fill several blocks.
     fn footer(at: usize) -> Bytes {
         format!("{at}:").repeat(20_000 + at).into()
     }
@@ -330,7 +334,7 @@ mod tests {
         assert_eq!(why(b"FBINDEX2"), "it is damaged");
     }
 
-    /// The checksum is right, so only the limits protect the reader.
+    /// The checksum is computed anew for the wrong lengths, so only other checks can find them.
     #[test]
     fn lengths_that_are_not_there_are_refused() {
         let honest = written(3);
@@ -351,7 +355,8 @@ mod tests {
         }
     }
 
-    /// The checksum of the whole index is right, so only the proof of the entry shows the damage.
+    /// The checksum of the whole index is computed anew for the damaged entry, so only the entry's own
+    /// checksum shows the damage.
     #[test]
     fn an_entry_that_is_damaged_is_not_used_and_is_reported() {
         let honest = written(3);

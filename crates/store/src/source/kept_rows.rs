@@ -1,10 +1,11 @@
-//! Keeps, on local disk beside the footers, the rows that a filter selects or with which windows begin, and
-//! the lengths of rows. With them, a second start reads no values.
+//! Keeps results of reading whole columns on local disk, beside the footers: which rows a filter selects,
+//! with which rows windows of rows begin, and how long rows are. A second run of the same program then reads
+//! none of these values.
 //!
-//! There is one file for each data set and filter. It is found by everything on which the rows depend: the
-//! files with their addresses and versions, the filter or the other question, and the version of this
-//! library; and it is proven by a checksum. It contains numbers of rows, or lengths, but no values. A failure
-//! here only costs the pass that it would have saved.
+//! There is one file for each data set and question (such as a filter). Its name is a hash of everything that
+//! the answer depends on: the addresses and versions of the files, the question, and the version of this
+//! library. A checksum protects the content, which has numbers of rows or lengths, but no values. If anything
+//! fails here, the answer is computed again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,21 +17,21 @@ use super::store::Store;
 use crate::catalog::Catalog;
 use crate::row_set::RowSet;
 
-/// The first bytes of a file, which name its format.
+/// The first bytes of each file, which name its format.
 const MAGIC: &[u8; 8] = b"FBROWS01";
 
-/// The most bytes that are kept for one filter.
+/// The most bytes that are kept for one filter. A larger result is not kept.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The place where the rows of one filter are kept.
+/// The file in which the answer to one question about a data set is kept.
 pub struct KeptRows {
     path: PathBuf,
     key: u128,
 }
 
 impl KeptRows {
-    /// The place for `catalog` and a filter in its canonical form, or another text that says what is kept;
-    /// `None` if nothing should be kept. Waits for the disk.
+    /// The file for a filter in its canonical form, or for another text that says what is kept. Returns
+    /// `None` if nothing should be kept. Blocks while it uses the disk.
     pub fn for_filter(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
         let folder = folder(store.metadata_cache.clone())?;
         let mut hash = Xxh3::new();
@@ -49,7 +50,8 @@ impl KeptRows {
         Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX_ROWS}")), key })
     }
 
-    /// The rows of each row group, among its `live` ones, if they were kept.
+    /// Loads the selected rows of each row group, if they were kept. `live` has the rows of each row group
+    /// that are not deleted; others cannot be selected.
     pub fn load(&self, live: &[RowSet]) -> Option<Vec<RowSet>> {
         let bytes = self.read()?;
         let mut rest = &bytes[..];
@@ -61,7 +63,7 @@ impl KeptRows {
         rest.is_empty().then_some(sets)
     }
 
-    /// Keeps the rows of each row group.
+    /// Keeps the selected rows of each row group.
     pub fn keep(&self, sets: &[RowSet]) {
         let mut bytes = Vec::new();
         for set in sets {
@@ -73,17 +75,18 @@ impl KeptRows {
         self.write(&bytes);
     }
 
-    /// The kept number of each row, for row groups with these counts of rows, if they were kept.
+    /// Loads the numbers that were kept for each row, if there are any. `counts` has the number of rows of
+    /// each row group.
     pub fn load_numbers(&self, counts: &[u32]) -> Option<Vec<Vec<u32>>> {
         numbers(&self.read()?, counts)
     }
 
-    /// Keeps one number for each row of the row groups, such as the length of the row.
+    /// Keeps one number for each row of each row group, such as the length of the row.
     pub fn keep_numbers(&self, numbers: &[Vec<u32>]) {
         self.keep_numbers_and_text(&[], numbers);
     }
 
-    /// The kept numbers with a text, as [`keep_numbers_and_text`](Self::keep_numbers_and_text) keeps them.
+    /// Loads the text and the numbers that [`keep_numbers_and_text`](Self::keep_numbers_and_text) kept.
     pub fn load_numbers_and_text(&self, counts: &[u32]) -> Option<(Vec<u8>, Vec<Vec<u32>>)> {
         let bytes = self.read()?;
         let (rest, length) = bytes.split_last_chunk::<4>()?;
@@ -91,7 +94,7 @@ impl KeptRows {
         Some((rest[start..].to_vec(), numbers(&rest[..start], counts)?))
     }
 
-    /// Keeps a number of each row of each row group, and a text that is not empty.
+    /// Keeps one number for each row of each row group, and a text.
     pub fn keep_numbers_and_text(&self, text: &[u8], numbers: &[Vec<u32>]) {
         let numbers = || numbers.iter().flatten().copied();
         let all = numbers().map(encoded_bytes).sum::<usize>() + text.len();
@@ -113,7 +116,7 @@ impl KeptRows {
         self.write(&bytes);
     }
 
-    /// The kept bytes, if they are complete.
+    /// Reads the kept bytes. Returns `None` if they are missing or damaged.
     fn read(&self) -> Option<Vec<u8>> {
         let mut bytes = fs::read(&self.path).ok()?;
         let (proof, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
@@ -135,12 +138,13 @@ impl KeptRows {
     }
 }
 
-/// The number of bytes that a kept number takes, with 7 of its bits in each.
+/// The number of bytes in which a number is kept, with seven bits of it in each byte.
 fn encoded_bytes(number: u32) -> usize {
     (number.checked_ilog2().unwrap_or(0) / 7) as usize + 1
 }
 
-/// A number for each row of row groups with these counts of rows, if the bytes contain exactly these.
+/// Decodes one number for each row; `counts` has the number of rows of each row group. Returns `None` if the
+/// bytes have fewer or more numbers.
 fn numbers(bytes: &[u8], counts: &[u32]) -> Option<Vec<Vec<u32>>> {
     let mut rest = bytes.iter();
     let mut number = || {

@@ -1,4 +1,5 @@
-//! Positioned reads of local files, which stay open for further reads while there is a reader.
+//! Reads byte ranges of local files. Files are kept open for further reads, as long as the data set is being
+//! read.
 
 use std::fmt;
 use std::fs;
@@ -22,7 +23,7 @@ use crate::catalog::FileVersion;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// The version of a local file, which distinguishes it from the next one.
+/// The version of a local file. It changes if the file is written again or replaced.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * NANOSECONDS_A_SECOND + i128::from(rest);
     FileVersion::Local {
@@ -32,7 +33,7 @@ pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     }
 }
 
-/// The version of a file that was found at `path`.
+/// The version of the file at `path`. It has no inode number if the file system may change these numbers.
 pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
     match (version(metadata), numbers_anew(path, metadata.dev())) {
         (FileVersion::Local { modified, changed, .. }, true) => {
@@ -42,8 +43,8 @@ pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
     }
 }
 
-/// Whether a file system does not keep the inodes of its files, like file systems in user space. The system
-/// is asked once for each file system.
+/// Whether the file system may give the same file another inode number later, as file systems in user space
+/// (FUSE) do. The result is remembered for each file system.
 #[cfg(target_os = "linux")]
 fn numbers_anew(path: &Path, device: u64) -> bool {
     static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
@@ -57,36 +58,38 @@ fn numbers_anew(path: &Path, device: u64) -> bool {
     found
 }
 
-/// Whether a file system does not keep the inodes of its files, which is unknown on this platform.
+/// Whether the file system may give the same file another inode number later. This is not known on this
+/// platform, so the answer is no.
 #[cfg(not(target_os = "linux"))]
 fn numbers_anew(_path: &Path, _device: u64) -> bool {
     false
 }
 
-/// The most bytes from the first to the last of the ranges that are read together.
+/// Ranges are read together only if there are at most this many bytes from the start of the first to the end
+/// of the last one.
 const JOINED_BYTES: u64 = 256 << 10;
-/// The most bytes between two ranges that are read together: a system call costs as much as copying some ten
-/// thousand bytes.
+/// Ranges are read together only if there are at most this many bytes between two of them. A system call
+/// takes as long as copying some ten thousand bytes.
 const JOINED_GAP: u64 = 16 << 10;
 
-/// The local disk: open files, and buffers for large reads.
+/// The local disk, with files that are kept open, and buffers for large reads.
 #[derive(Debug)]
 pub(super) struct Local {
     buffers: Arc<Buffers>,
     open: Mutex<OpenFiles>,
 }
 
-/// Files that stay open while there is a reader.
+/// The files that are kept open for further reads, as long as the data set is being read.
 #[derive(Debug)]
 struct OpenFiles {
     files: LruCache<String, KeptFile>,
-    /// The number of readers.
+    /// The number of [`Reading`] values that exist.
     readers: usize,
-    /// The share of the process's handles, while there are readers.
+    /// The data set's share of the process's file handles, as long as it is being read.
     sharer: Option<Sharer>,
 }
 
-/// A reader: while there is one, files stay open for the next read.
+/// A value that a reader of the data set holds. As long as one exists, files are kept open for further reads.
 #[derive(Debug)]
 pub struct Reading(Arc<Local>);
 
@@ -107,31 +110,31 @@ impl Drop for Reading {
         if open.readers == 0 {
             open.sharer = None;
             let closed = open.take_all();
-            // Files are closed after the lock is released.
+            // The lock is released before the files are closed.
             drop(open);
             drop(closed);
         }
     }
 }
 
-/// A file that stays open, and its place among the files that the process keeps open.
+/// A file that is kept open, with the permission to do so.
 #[derive(Debug)]
 struct KeptFile {
     file: Arc<OpenFile>,
     place: KeptHandle,
 }
 
-/// An open file, and the identity that tells it from other files that had the same path.
+/// An open file, with an identity that distinguishes it from other files that had the same path.
 #[derive(Debug)]
 struct OpenFile {
     file: fs::File,
-    /// The device and the inode.
+    /// The numbers of the device and of the inode.
     identity: (u64, u64),
 }
 
 impl OpenFiles {
-    /// Keeps a file open if there is a reader and a free place. Returns the files that must be closed after
-    /// the lock is released.
+    /// Keeps a file open, if the data set is being read and the limits allow it. Returns the files that are
+    /// not kept (any longer), for the caller to close after it has released the lock.
     fn keep(&mut self, name: &str, file: OpenFile) -> Vec<Arc<OpenFile>> {
         if self.readers == 0 {
             return vec![Arc::new(file)];
@@ -173,17 +176,19 @@ impl Default for Local {
 }
 
 impl Local {
-    /// Reads ranges, then checks that they came from the pinned version.
+    /// Reads ranges of a file, and checks afterwards that the file is still at the version in `pin`.
     ///
-    /// Fails with `DatasetChanged` if the file has another size or time of change after the read, with
-    /// `NotFound` if it no longer exists, and with `Io` if it cannot be read. A file that is rewritten in
-    /// place within one tick of the file system's clock, to the same size, goes unnoticed here.
+    /// Fails with `DatasetChanged` if the file has another size or modification time after the read, with
+    /// `NotFound` if it no longer exists, and with `Io` if it cannot be read. One change is not noticed here:
+    /// the file is rewritten in place with the same size, so soon that the file system gives it the same
+    /// time.
     pub(super) fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         self.read_file(pin, |file| self.read_from(file, pin.size, ranges))
     }
 
-    /// Reads several times from the files `pins`, and checks each file for changes once. If no bytes
-    /// `are_kept` for long, all of them share memory.
+    /// Makes several reads, each of ranges of one file, and checks each file for changes once. `wanted` has
+    /// the index of a file in `pins` and the ranges. The results share memory, unless `are_kept` says that
+    /// some will be kept longer than others.
     pub(super) fn read_all(
         &self,
         pins: &[Pin],
@@ -204,7 +209,7 @@ impl Local {
         Ok(read.map(|((_, ranges), bytes)| ranges.into_iter().zip(bytes).collect()).collect())
     }
 
-    /// Reads several ranges of files, each into memory of its own.
+    /// Makes several reads, and gives each result memory of its own.
     fn read_apart(&self, reads: &[Read<'_>]) -> Result<Vec<Vec<Bytes>>> {
         let mut read = Vec::with_capacity(reads.len());
         for of_file in reads.chunk_by(are_of_one_file) {
@@ -217,7 +222,7 @@ impl Local {
         Ok(read)
     }
 
-    /// Reads several ranges of files into one buffer, which is reused for the next reads.
+    /// Makes several reads into one buffer, which is reused for later reads.
     fn read_together(&self, reads: &[Read<'_>]) -> Result<Vec<Vec<Bytes>>> {
         reads.iter().try_for_each(|(pin, ranges)| check_size(pin.size, ranges))?;
         let spans = |reads: &[Read<'_>]| -> Vec<Range<u64>> {
@@ -248,19 +253,20 @@ impl Local {
         Ok(read.collect())
     }
 
-    /// The result of `read_from` on a file; fails if the file is not the pinned version.
+    /// Calls `read_from` with the open file, and returns its result. Fails if the file is not at the version
+    /// in `pin`.
     fn read_file<T>(&self, pin: &Pin, mut read_from: impl FnMut(&fs::File) -> Result<T>) -> Result<T> {
         let (path, name) = (filesystem_path(&pin.path), pin.path.as_ref());
         let known = self.lock().files.get(name).map(|kept| kept.file.clone());
         if let Some(known) = known {
             let read = read_from(&known.file);
-            // This comes after the read, so that a change during the read is detected as well.
+            // The metadata is read after the data, so that a change during the read is noticed, too.
             let metadata = fs::metadata(&path).or_fail()?;
             if identity(&metadata) == known.identity {
                 check(pin, &metadata)?;
                 return read;
             }
-            // Another file has taken the name since this file was opened.
+            // The path now leads to another file, so the open one is closed.
             let closed = self.lock().files.pop(name);
             drop(closed);
         }
@@ -282,8 +288,8 @@ impl Local {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the ranges, neighbours together. Each range gets memory of its own, so that keeping one does not
-    /// keep its neighbours.
+    /// Reads ranges of a file, several at once if they are close together. Each result has memory of its own,
+    /// so that keeping one does not keep the others.
     fn read_from(&self, file: &fs::File, size: u64, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         check_size(size, ranges)?;
         let mut read = Vec::with_capacity(ranges.len());
@@ -312,17 +318,17 @@ impl Local {
     }
 }
 
-/// Ranges of a file, each with its bytes.
+/// Ranges of a file, each with the bytes that were read.
 pub(super) type ReadRanges = Vec<(Range<u64>, Bytes)>;
 
-/// The ranges to read from a file.
+/// A read: a file, and the ranges to read from it.
 type Read<'a> = (&'a Pin, &'a [Range<u64>]);
 
 fn are_of_one_file(one: &Read<'_>, other: &Read<'_>) -> bool {
     std::ptr::eq(one.0, other.0)
 }
 
-/// Checks that an open file is the pinned version.
+/// Fails if the metadata does not have the size and version in `pin`.
 fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     if metadata.len() != pin.size {
         return Err(changed(&format!("it had {} bytes, and has {} now", pin.size, metadata.len())));
@@ -338,37 +344,37 @@ fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a file of this size has the ranges.
+/// Fails if one of the ranges ends after the end of a file of this size.
 fn check_size(size: u64, ranges: &[Range<u64>]) -> Result<()> {
     let Some(beyond) = ranges.iter().find(|range| range.end > size) else { return Ok(()) };
     let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
     Err(Error::new(ErrorKind::Internal, cause))
 }
 
-/// The number of reads that the ranges take.
+/// The number of system calls that reading these ranges takes, if each call reads all it is asked for.
 pub(super) fn reads(ranges: &[Range<u64>]) -> u64 {
     joined(ranges).count() as u64
 }
 
-/// Groups ranges into slices that are read together.
+/// Divides ranges into groups that are read together.
 fn joined(mut ranges: &[Range<u64>]) -> impl Iterator<Item = &[Range<u64>]> + Clone {
     std::iter::from_fn(move || {
         (!ranges.is_empty()).then(|| ranges.split_off(..neighbours(ranges)).unwrap_or_default())
     })
 }
 
-/// The range from the beginning of the first to the end of the last of neighbouring ranges.
+/// The range from the start of the first to the end of the last of some ranges.
 fn span(together: &[Range<u64>]) -> Range<u64> {
     let start = together.first().map_or(0, |first| first.start);
     start..together.iter().map(|range| range.end).max().unwrap_or(start)
 }
 
-/// The position of a range within a span.
+/// The position of a range within the range `span`.
 fn within(span: &Range<u64>, range: &Range<u64>) -> Range<usize> {
     (range.start - span.start) as usize..(range.end - span.start) as usize
 }
 
-/// The number of leading ranges that are read together, at least one.
+/// The number of ranges at the front that are read together. It is at least one.
 fn neighbours(ranges: &[Range<u64>]) -> usize {
     let start = ranges[0].start;
     let follows = |pair: &[Range<u64>]| {
@@ -382,8 +388,8 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Appends the bytes of a range to memory that is not zeroed first, because every byte of the data set passes
-/// through here.
+/// Appends the bytes of a range to `buffer`. The memory is not filled with zeros first, which would take time
+/// for every byte of the data set.
 fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<()> {
     let length = (range.end - range.start.min(range.end)) as usize;
     buffer.reserve_exact(length);
@@ -391,7 +397,7 @@ fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Re
         let have = buffer.len();
         match rustix::io::pread(file, spare_capacity(buffer), range.start + have as u64) {
             Ok(0) => return Err(ended(range, have)),
-            // The buffer may be larger than the range.
+            // A buffer with more room than the range may get more bytes than wanted.
             Ok(_) => buffer.truncate(length),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed(range, &error)),
@@ -400,7 +406,7 @@ fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// Fills a buffer with the bytes of one span after the other.
+/// Fills `buffer` with the bytes of all `spans`, one after the other.
 fn fill_all(file: &fs::File, spans: &[Range<u64>], mut buffer: &mut [u8]) -> Result<()> {
     for span in spans {
         let (room, rest) = buffer.split_at_mut((span.end - span.start) as usize);
@@ -410,7 +416,7 @@ fn fill_all(file: &fs::File, spans: &[Range<u64>], mut buffer: &mut [u8]) -> Res
     Ok(())
 }
 
-/// Fills a buffer with the bytes of a file from `start` on.
+/// Fills `buffer` with the bytes of a file, beginning at `start`.
 fn fill(file: &fs::File, start: u64, buffer: &mut [u8]) -> Result<()> {
     let range = start..start + buffer.len() as u64;
     let mut have = 0;
@@ -433,11 +439,12 @@ fn failed(range: &Range<u64>, error: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
 }
 
-/// Writes a file, replacing an existing one. Other users may read it if they may read this user's files.
+/// Writes a file, and replaces an existing one. Like any new file of this user, it can be read by others as
+/// the user's umask allows.
 pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()> {
     let path = filesystem_path(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // The name is hidden, so that the file is not taken for data.
+    // The name begins with a dot, so that an unfinished file is not taken for data.
     let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = || {
         let mut file = fs::File::create(&unfinished)?;
@@ -451,12 +458,13 @@ pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()>
     })
 }
 
-/// The path on disk of a catalogued file.
+/// Converts a path in the form of object stores into a path on the local disk.
 fn filesystem_path(path: &object_store::path::Path) -> PathBuf {
     Path::new("/").join(path.as_ref())
 }
 
-/// An absolute path in the form of object stores: with `/`, without a root.
+/// Converts an absolute local path into the form of object stores: with `/` between names, and none at the
+/// front.
 pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
     paths::text(absolute).map_err(|error| error.at(place(absolute)))?;
     if absolute.to_string_lossy().contains(|c: char| c.is_ascii_control()) {
@@ -467,7 +475,7 @@ pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
         .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
 }
 
-/// A local path as the place of an error. It may be a URL that was mistyped, so secrets in it are hidden.
+/// A local path as a place in error messages. Secrets are hidden, because the path may be a mistyped URL.
 pub(super) fn place(path: &Path) -> Place {
     Place::file(shown(&path.to_string_lossy()))
 }

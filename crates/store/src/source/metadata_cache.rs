@@ -1,10 +1,10 @@
-//! Footers of remote files, kept on local disk: a data set opens the second time with a listing and no other
-//! request.
+//! Keeps the footers of remote files on local disk, so that a data set that is opened again needs a listing
+//! and no other request.
 //!
-//! There is one file for each folder that was opened, shared by all processes of the user. An entry is found
-//! by the file's URL, size and version, and proven by a checksum: a stale, damaged or truncated entry is read
-//! from the store again. A file is written under another name and then renamed, so that readers see all of it
-//! or nothing. A failure here only costs the requests that it would have saved.
+//! There is one file for each folder that was opened. All processes of the user share it. An entry is found
+//! by the URL, size and version of a data file, and has a checksum; if it is outdated, damaged or cut off,
+//! the footer is read from the store again. A file is written under another name and then renamed, so that
+//! readers never see a part of it. If anything fails here, footers are read from the store.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,23 +19,23 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 use super::clouds::MetadataCache as Choice;
 use crate::snapshot::Pin;
 
-/// The first bytes of a file, which name its format.
+/// The first bytes of each file, which name its format.
 const MAGIC: &[u8; 8] = b"FBMETA01";
 
-/// The folder below the user's folder for caches.
+/// The folder of these files, below the user's folder for caches.
 const FOLDER: &str = "forebay/metadata";
 
-/// The bytes that the folder may take; the oldest files are removed first.
+/// The most bytes of all files in the folder. The oldest files are removed first.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The age at which an unfinished file counts as an orphan.
+/// The age after which an unfinished file is removed, because its process has probably died.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 const SUFFIX: &str = "footers";
 pub(super) const SUFFIX_ROWS: &str = "rows";
 const SUFFIX_WRITING: &str = "writing";
 
-/// The footers that are kept for one folder.
+/// The footers that are kept for one folder of data files.
 #[derive(Debug)]
 pub(super) struct MetadataCache {
     path: PathBuf,
@@ -43,8 +43,9 @@ pub(super) struct MetadataCache {
 }
 
 impl MetadataCache {
-    /// Reads the kept footers of a data set, whose first file has the address `whole` and the path
-    /// `relative`; `None` if nothing should be kept.
+    /// Reads the footers that are kept for a data set. Its folder is found from the first file: `whole` is
+    /// the file's URL, and `relative` its path below the folder. Returns `None` if footers should not be
+    /// kept.
     pub(super) fn load(choice: Option<Choice>, whole: &str, relative: &str) -> Option<Self> {
         let root = whole.strip_suffix(relative)?;
         let path = folder(choice)?.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
@@ -52,12 +53,12 @@ impl MetadataCache {
         Some(MetadataCache { path, known })
     }
 
-    /// The footer that has a key, if it is kept.
+    /// The footer with this key, if it is kept.
     pub(super) fn get(&self, key: u64) -> Option<Bytes> {
         self.known.get(&key).cloned()
     }
 
-    /// Begins to rewrite the kept footers; `None` if the footers of all `keys` are kept already.
+    /// Starts to write all footers again; `None` if footers with all `keys` are kept already.
     pub(super) fn renew(&self, mut keys: impl Iterator<Item = u64>) -> Option<Renewal> {
         if keys.all(|key| self.known.contains_key(&key)) {
             return None;
@@ -67,14 +68,14 @@ impl MetadataCache {
     }
 }
 
-/// A file of footers that is being written. If it is dropped before it is kept, nothing remains of it.
+/// A new file of footers that is being written. If it is dropped before [`keep`](Self::keep) is called, it is
+/// removed.
 pub(super) struct Renewal {
     writing: Writing,
     bytes: u64,
 }
 
 impl Renewal {
-    /// Adds a footer.
     pub(super) fn add(&mut self, key: u64, footer: &[u8]) {
         self.bytes += footer.len() as u64;
         if self.bytes > MAX_BYTES {
@@ -83,7 +84,7 @@ impl Renewal {
         entry(&mut self.writing, key, footer);
     }
 
-    /// Replaces the footers that were kept before.
+    /// Replaces the earlier file of footers by this one.
     pub(super) fn keep(self) {
         let path = self.writing.path.clone();
         if self.writing.keep() {
@@ -92,8 +93,8 @@ impl Renewal {
     }
 }
 
-/// A file that is written under another name until it is complete. If it is dropped before, nothing remains
-/// of it. A full disk is not an error: the previous file stays.
+/// A file that has another name until it is complete. If it is dropped before [`keep`](Self::keep) is called,
+/// it is removed. If a write fails, for example because the disk is full, the earlier file remains.
 pub(super) struct Writing {
     file: Option<BufWriter<File>>,
     writing: PathBuf,
@@ -101,7 +102,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Begins to write a replacement for the file at `path`, which only this user can read.
+    /// Starts to write a file that will replace the one at `path`. Only this user can read it.
     pub(super) fn begin(path: &Path) -> Option<Self> {
         let writing = path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
         let _ = fs::remove_file(&writing);
@@ -109,7 +110,7 @@ impl Writing {
         Some(Writing { file: Some(BufWriter::new(file)), writing, path: path.to_owned() })
     }
 
-    /// Writes more bytes, unless a write has failed before; returns whether all writes succeeded.
+    /// Writes more bytes, unless an earlier write has failed. Returns whether all writes succeeded.
     pub(super) fn write(&mut self, bytes: &[u8]) -> bool {
         if self.file.as_mut().is_some_and(|file| file.write_all(bytes).is_err()) {
             self.fail();
@@ -121,7 +122,7 @@ impl Writing {
         self.file = None;
     }
 
-    /// Gives the file its name, if all of it was written; returns whether it was.
+    /// Gives the file its final name, if all writes succeeded. Returns whether it did.
     pub(super) fn keep(mut self) -> bool {
         let Some(file) = self.file.take() else { return false };
         file.into_inner().is_ok() && fs::rename(&self.writing, &self.path).is_ok()
@@ -134,7 +135,7 @@ impl Drop for Writing {
     }
 }
 
-/// The key of a footer: a hash of the address of its file, and of the file's version.
+/// The key of a footer: a hash of the URL of its file, and of the file's size and version.
 pub(super) fn key(whole: &str, pin: &Pin) -> u64 {
     xxh3_64(format!("{whole}\0{}\0{}", pin.size, pin.version).as_bytes())
 }
@@ -150,7 +151,7 @@ fn proof(key: u64, footer: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(footer, key)
 }
 
-/// The entries of a file, up to the first damaged one.
+/// Reads the entries of a file of footers, up to the first damaged one.
 fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
     let mut known = HashMap::new();
     if !bytes.starts_with(MAGIC) {
@@ -172,7 +173,7 @@ fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
     known
 }
 
-/// The folder of kept files; `None` if nothing should be kept.
+/// The folder in which files are kept; `None` if nothing should be kept.
 pub(super) fn folder(choice: Option<Choice>) -> Option<PathBuf> {
     let folder = match choice {
         Some(Choice::Off) => return None,
@@ -188,18 +189,19 @@ fn user_folder() -> Option<PathBuf> {
     folder.is_absolute().then_some(folder)
 }
 
-/// Creates the folder. Returns whether only this user can write to it. Footers contain values, so no other
-/// user may read them.
+/// Creates the folder, which only this user can read, because footers contain values. Returns whether the
+/// folder belongs to this user, and no other user can write to it.
 fn is_private(folder: &Path) -> bool {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let probe = |path: &Path| fs::symlink_metadata(path).ok();
     let Some(about) = probe(folder) else { return false };
-    // The owner of this process is the present user.
+    // The folder `/proc/self` belongs to the user of this process.
     let own = probe(Path::new("/proc/self")).map(|own| own.uid());
     about.is_dir() && about.mode() & 0o022 == 0 && own.is_none_or(|own| own == about.uid())
 }
 
-/// Removes the oldest files of the folder until the rest is small enough, and the orphans of dead processes.
+/// Removes the oldest files of the folder until the rest is small enough, and unfinished files of processes
+/// that have died.
 pub(super) fn make_room(kept: &Path) {
     let Some(items) = kept.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
     let now = SystemTime::now();

@@ -1,6 +1,7 @@
-//! Stores: from a path or URL to files, and from files to a catalogue. The code is async.
+//! Finds and reads files in stores (local disks and object stores): resolves paths and URLs to files, and
+//! makes a catalogue from the files' footers. The code is async.
 //!
-//! Nothing here decodes rows or starts a runtime: the caller brings one.
+//! Nothing here decodes rows. The caller must run the code on a tokio runtime; none is started here.
 //!
 //! ```text
 //! locations ─ url ─► targets ───────── list, tables ─► Snapshot ─ footer ─► Catalog

@@ -1,4 +1,4 @@
-//! Opens a data set: from locations to a store and a catalogue.
+//! Opens a data set: resolves its locations, and returns a store and a catalogue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::snapshot::{Snapshot, WantedVersions};
 /// `**`. A name that exists is taken literally, whatever characters it has; percent-encoded characters in a
 /// URL are never wildcards. `~/` is the user's home. The files are ordered by their path relative to the
 /// folder that was opened, or to the deepest folder that all locations share; the order of the locations does
-/// not matter. In folders, names that begin with `_` or `.` and files that are not called `*.parquet` are
-/// skipped. A folder without any `*.parquet` is read if its files have no suffix, as Spark and others can
-/// write them.
+/// not matter. In folders, names that begin with `_` or `.` are skipped, and so are files that do not end in
+/// `.parquet`, `.parq` or `.pq`. If no file has such a suffix, the files without any suffix are read, as
+/// Spark and others can write them.
 ///
-/// The keys of `key=value` folders below a location are columns after those of the files, unless the files
-/// hold columns of those names: integers if all values are, else text, and null for
-/// `__HIVE_DEFAULT_PARTITION__`. A location that spells out the keys (`t/day=2024-01-01`, `t/day=*`) is read
-/// without these columns.
+/// The keys of `key=value` folders below a location become columns after those of the files, unless the files
+/// have columns with these names. A column has integers if all of its values are integers, else text;
+/// `__HIVE_DEFAULT_PARTITION__` is null. Keys that the location itself contains (`t/day=2024-01-01`,
+/// `t/day=*`) do not become columns.
 ///
 /// The name of a table in a REST catalogue of Iceberg is `iceberg+rest://host/path/namespace.table`; the
 /// catalogue says where the table is.
@@ -39,34 +39,34 @@ use crate::snapshot::{Snapshot, WantedVersions};
 ///
 /// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched
 /// twice, or an unknown option; `Denied` for insufficient credentials; `Unsupported` for another scheme, an
-/// encrypted file, files that differ in their columns or partition keys, and the folder of a Delta, Iceberg,
-/// Hudi or Lance table; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of
-/// reach.
+/// encrypted file, files that differ in their columns or partition keys, a table whose format is not
+/// supported, and a folder inside or above a table; `Corrupt` for a file that is damaged or not Parquet; `Io`
+/// for a store that cannot be reached.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
     open_with(locations, options, Opening::default()).await
 }
 
-/// Options for opening a data set, where the defaults of [`open`] do not fit.
+/// Options for opening a data set, if the defaults of [`open`] are not right.
 #[derive(Default)]
 pub struct Opening {
     /// Selects the `key=value` folders, and the files of tables, that are read; all by default.
     pub filter: Option<FileFilter>,
-    /// How columns that differ are treated.
+    /// How columns are treated that differ between files.
     pub differences: Differences,
-    /// The declared types of folders' keys.
+    /// The declared types of the keys of `key=value` folders.
     pub key_types: KeyTypes,
     /// The index that another process passed on.
     pub index: Option<Bytes>,
-    /// Whether the footers are packed as they are read, to be passed on.
+    /// Whether the footers that are read are also packed into an index, to be passed to other processes.
     pub is_packed: bool,
-    /// The versions to open of the tables at the locations.
+    /// Which versions of the tables at the locations are opened.
     pub versions: WantedVersions,
 }
 
-/// Opens a data set like [`open`], with options. The footers in folders that are left out are read only if
-/// all columns are merged, and those of a table's files never.
+/// Opens a data set like [`open`], with options. If a filter leaves folders out, their footers are read only
+/// if the columns of all files are merged. The footers of a table's files that it leaves out are never read.
 ///
-/// Fails with `Invalid` if no file is kept, and for a key that is not of its declared type.
+/// Fails with `Invalid` if no file is left, and if the value of a key cannot be parsed as its declared type.
 pub async fn open_with(
     locations: &[String],
     options: &BTreeMap<String, String>,
@@ -99,7 +99,7 @@ pub async fn open_with(
             snapshot.files = footer::kept_files(&store, &kept, files, &filter, &key_types).await?;
             catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
         }
-        // The columns are those of all files, whichever folders are kept.
+        // The footers of all files are read, because the columns do not depend on the filter.
         Differences::Merged => {
             let (store, catalog) =
                 catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;
@@ -111,9 +111,10 @@ pub async fn open_with(
     }
 }
 
-/// The newest version of the table at each location; `None` for plain files. None of their files is read.
+/// The newest version of the table at each location; `None` for a location with plain files. No data file is
+/// read.
 ///
-/// Fails as [`open`].
+/// Fails like [`open`].
 pub async fn newest_versions(
     locations: &[String],
     options: &BTreeMap<String, String>,
@@ -128,7 +129,9 @@ pub async fn newest_versions(
     Ok(newest)
 }
 
-/// The store of the locations and of those that the options allow, and the part of it that each location is.
+/// Connects to the stores of all locations, and of the locations that the options allow. Returns them as one
+/// store with several volumes. For each location, also returns the index of its volume, and its target (the
+/// parsed location).
 pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store, Vec<(usize, Target)>)> {
     options.check()?;
     let traffic = Arc::default();
@@ -167,19 +170,20 @@ pub(super) fn connect(locations: &[String], options: &Options) -> Result<(Store,
     Ok((store.with_allowed(allowed.collect()), targets))
 }
 
-/// Opens a data set like [`open`], at `prefix` (a key, a folder or a glob) of a store that is already
-/// connected.
+/// Opens a data set like [`open`], in a store whose client the caller provides. `prefix` is a key, a folder
+/// or a glob.
 pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
     let traffic = Arc::default();
     let remote = Remote::of_user(client, Arc::clone(&traffic));
-    // Without a URL, the store cannot be recognised the next time.
+    // Footers are not kept on local disk: without a URL, the store cannot be recognised in a later run.
     let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
     let mut snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     let (store, kept) = prepared(store, &mut snapshot).await?;
     catalogue(store, &kept, snapshot, Differences::Refused, &KeyTypes::default(), false).await
 }
 
-/// The store with the indexes of the folders that were opened, and the kept footers of their files.
+/// Moves the indexes and common metadata of the folders from the snapshot to the store, and loads the footers
+/// that are kept for the files.
 async fn prepared(store: Store, snapshot: &mut Snapshot) -> Result<(Store, KeptFooters)> {
     snapshot.splits.iter().for_each(|splits| store.warn(splits.clone()));
     let store = store.with_indexes(std::mem::take(&mut snapshot.indexes));

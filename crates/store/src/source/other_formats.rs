@@ -12,14 +12,14 @@ pub(super) enum OtherFormat {
     Numpy,
     Hdf5,
     TfRecord,
-    /// Tar archives, and the shards of MosaicML (MDS).
+    /// Tar archives, and shards of MosaicML's streaming format (MDS).
     Shards,
     Archive,
     Page,
     LfsPointer,
 }
 
-/// The first bytes that identify formats.
+/// The first bytes by which formats are recognised.
 const BEGINNINGS: [(&[u8], OtherFormat); 19] = [
     (b"\xff\xd8\xff", OtherFormat::Image),
     (b"\x89PNG", OtherFormat::Image),
@@ -42,7 +42,7 @@ const BEGINNINGS: [(&[u8], OtherFormat); 19] = [
     (b"version ", OtherFormat::LfsPointer),
 ];
 
-/// The suffixes of names that identify formats.
+/// The suffixes of names by which formats are recognised.
 const ENDS: [(&str, OtherFormat); 37] = [
     (".jpg", OtherFormat::Image),
     (".jpeg", OtherFormat::Image),
@@ -84,12 +84,13 @@ const ENDS: [(&str, OtherFormat); 37] = [
 ];
 
 impl OtherFormat {
-    /// The format that the first bytes of a file show, or else its name.
+    /// The format that a file's first bytes show. If they show none, or not enough, its name counts.
     pub(super) fn of_file(head: &[u8], name: &str) -> Option<Self> {
         let begins = BEGINNINGS.iter().find(|(beginning, _)| head.starts_with(beginning));
         let by_bytes = begins.map(|(_, other)| *other);
         match (by_bytes, OtherFormat::of_name(name)) {
-            // The name of a compressed file may say more, and some images begin like other files.
+            // The name counts here, because it says more about a compressed file, and because some images
+            // begin like other files.
             (Some(OtherFormat::Archive | OtherFormat::Json | OtherFormat::Page) | None, Some(by_name)) => {
                 Some(by_name)
             }
@@ -97,13 +98,13 @@ impl OtherFormat {
         }
     }
 
-    /// The format that the name of a file shows.
+    /// The format that the suffix of a file's name shows.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         ENDS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, other)| *other)
     }
 
-    /// The format in words, and how to convert it.
+    /// A sentence that names the format, and says how to convert it.
     pub(super) fn hint(self) -> &'static str {
         match self {
             OtherFormat::Image => {

@@ -1,9 +1,9 @@
-//! The REST catalogue of Iceberg: from the name of a table to the file of its metadata, and to options of its
-//! store.
+//! Looks up tables in an Iceberg REST catalogue, which gives the location of a table's metadata file, and
+//! storage options for reading it.
 //!
-//! A location is `iceberg+rest://host/path/namespace.table`. There is one login, one request for the
-//! catalogue's settings and one for the table. Credentials that the catalogue gives out take precedence over
-//! those of the environment, and those of the user over both.
+//! A location is `iceberg+rest://host/path/namespace.table`. A lookup takes a login (if needed), a request
+//! for the catalogue's settings and a request for the table. Credentials from the catalogue take precedence
+//! over those of the environment, and credentials in the user's storage options over both.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ use super::shown::shown;
 use super::table_settings::store_options;
 use super::wire::Wire;
 
-/// The beginning of the location of a table in a catalogue.
+/// The scheme of the location of a table in a REST catalogue.
 pub(super) const SCHEME: &str = "iceberg+rest://";
 
-/// The text between the parts of a namespace in a request.
+/// The separator of the parts of a namespace in a request's URL.
 const BETWEEN: &str = "%1F";
 
-/// The options of a catalogue; all others are for the store of the table.
+/// The storage options for the catalogue. All other options are for the store that holds the table.
 const TOKEN: &str = "catalog_token";
 const CREDENTIAL: &str = "catalog_credential";
 const SCOPE: &str = "catalog_scope";
@@ -34,14 +34,15 @@ const AUTH_URI: &str = "catalog_oauth2_server_uri";
 const WAREHOUSE: &str = "catalog_warehouse";
 const ALLOW_HTTP: &str = "catalog_allow_http";
 
-/// The scope of a login for which the user names none.
+/// The OAuth scope of a login, if the storage options name none.
 const DEFAULT_SCOPE: &str = "catalog";
 
-/// Replaces locations in a catalogue, and their options, by the locations and options of the stores.
+/// Replaces the location of a table in a catalogue by the location of its metadata file, and adds the storage
+/// options that the catalogue gives. Other locations are returned unchanged.
 ///
 /// # Errors
-/// `Invalid` for a malformed location, and for a table of a catalogue among other locations; `Denied` and
-/// `NotFound` as the catalogue answers; `Io` where it is out of reach.
+/// `Invalid` for a malformed location, and for a table of a catalogue together with other locations; `Denied`
+/// or `NotFound` if the catalogue answers so; `Io` if the catalogue cannot be reached.
 pub(super) async fn resolved(
     locations: &[String],
     options: &BTreeMap<String, String>,
@@ -63,7 +64,7 @@ pub(super) async fn resolved(
     Ok((vec![loaded.metadata_location], all))
 }
 
-/// A table of a catalogue, before it is looked up.
+/// A request for one table of a REST catalogue.
 struct Catalogue<'a> {
     client: HttpClient,
     /// The URL of the catalogue without a `/` at the end.
@@ -73,7 +74,7 @@ struct Catalogue<'a> {
     options: &'a BTreeMap<String, String>,
 }
 
-/// The settings of a catalogue.
+/// The settings that a catalogue gives to its clients.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
@@ -96,7 +97,7 @@ struct Loaded {
     storage_credentials: Vec<Vended>,
 }
 
-/// Credentials for the files below a location.
+/// Settings with credentials from the catalogue, for the files below the location `prefix`.
 #[derive(Deserialize)]
 struct Vended {
     prefix: String,
@@ -114,7 +115,8 @@ struct Message {
 }
 
 impl Loaded {
-    /// The settings for the files, with the credentials for the location closest to the metadata.
+    /// All settings for reading the table's files. Among the credentials, those whose prefix is the longest
+    /// that contains the metadata file are used.
     fn all_config(&self) -> BTreeMap<String, String> {
         let of = self.storage_credentials.iter().filter(|of| self.metadata_location.starts_with(&of.prefix));
         let vended = of.max_by_key(|of| of.prefix.len()).map(|of| of.config.clone());
@@ -170,7 +172,7 @@ impl<'a> Catalogue<'a> {
         self.get(&url, token.as_ref(), "the table").await
     }
 
-    /// The token for all requests: the one that the user gave, or that of a login.
+    /// The token for all requests: from the storage options, or else from a login; `None` without either.
     async fn token(&self) -> Result<Option<Secret>> {
         if let Some(token) = self.option(TOKEN) {
             return Ok(Some(Secret::new(token)));
@@ -256,7 +258,7 @@ impl<'a> Catalogue<'a> {
     }
 }
 
-/// Encodes a text as a part of a path or a form.
+/// Percent-encodes a text for use in a URL's path or in a form.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

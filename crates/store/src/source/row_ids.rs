@@ -1,4 +1,4 @@
-//! Reads the ids that files of a table store for their rows.
+//! Reads row ids from the files of a table that gives its rows ids.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::catalog::{Catalog, IdRuns};
 use crate::snapshot::{DataFile, TrackedIds};
 
 impl Store {
-    /// Reads the ids that the files of a table store for their rows, unless the catalogue [has ids
-    /// already](Catalog::has_row_ids). This reads the footer of each file, and one column of those that have
-    /// it.
+    /// Reads the row ids that the files of a table store, unless the catalogue [has row ids
+    /// already](Catalog::has_row_ids). It reads the footer of every file, and the column with the ids where
+    /// there is one.
     ///
     /// # Errors
-    /// A file cannot be read; `Corrupt` if two rows have one id.
+    /// The errors of reading a file; `Corrupt` if two rows have the same id.
     pub async fn read_row_ids(&self, catalog: &Catalog) -> Result<()> {
         if catalog.has_row_ids() {
             return Ok(());
@@ -29,7 +29,7 @@ impl Store {
         catalog.set_stored_ids(found)
     }
 
-    /// The ids of a file's rows, if it stores some.
+    /// Reads the ids of all rows of a file; `None` if the file stores no ids.
     async fn stored_ids(&self, catalog: &Catalog, at: usize) -> Result<Option<IdRuns>> {
         let about = &catalog.files[at];
         let Some(TrackedIds { first, column }) = &about.tracked else { return Ok(None) };

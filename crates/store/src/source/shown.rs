@@ -1,14 +1,14 @@
-//! Shows a user's location without its secrets.
+//! Removes passwords and signatures from a location, so that it can be shown in messages.
 //!
-//! Only the text is parsed, without assumptions: a mistyped URL that is taken for a path still contains its
-//! password. If a text can be read in two ways, the one with a secret counts.
+//! Nothing is assumed about the text: a mistyped URL is taken for a path elsewhere, but still contains a
+//! password. If a text can be understood in two ways, and one of them has a secret, the secret is hidden.
 
 use super::clouds::is_scheme;
 
 /// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Parts of the names of query fields whose values are signatures or credentials.
+/// A query field is taken for a secret if its name contains one of these.
 const SECRET_NAMES: [&str; 13] = [
     "sig",
     "token",
@@ -25,15 +25,14 @@ const SECRET_NAMES: [&str; 13] = [
     "sas",
 ];
 
-/// The characters that begin a query, a fragment or a field of either.
+/// The characters that begin a query, a fragment, or a field inside them.
 const BEGIN_FIELD: [char; 4] = ['?', '#', '&', ';'];
 
-/// How often a text is percent-decoded to look for secrets: once for each layer of encoding, and a few times
-/// more.
+/// A text is percent-decoded this many times in a row to find secrets that were encoded several times.
 const LAYERS: usize = 4;
 
-/// A location that is safe to show: as it was written, but with `***` for a user and password, and for the
-/// query of an `http://` or `https://` URL or any query that signs.
+/// Returns a location that is safe to show. It is the text as written, with `***` in place of a user and
+/// password, of the query of an `http://` or `https://` URL, and of any query with a signature.
 ///
 /// The text need not be a valid URL: a password is also found in `https:/user:password@host` and
 /// `s3:key:secret@bucket`. A text that can only be a path, an object's key or a glob is unchanged.
@@ -56,7 +55,7 @@ pub fn shown(location: &str) -> String {
     shown
 }
 
-/// Percent-decodes what it can, and leaves the rest.
+/// Percent-decodes a text, and leaves malformed escapes as they are.
 fn leniently_decoded(text: &str) -> String {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -75,7 +74,7 @@ fn leniently_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The text without its secrets; `None` if it has none.
+/// Replaces the secrets in a text by `***`; `None` if it has no secrets.
 fn hidden(text: &str) -> Option<String> {
     let (scheme, rest) = split_scheme(text);
     let rest_at = text.len() - rest.len();
@@ -98,7 +97,8 @@ fn hidden(text: &str) -> Option<String> {
     Some(shown)
 }
 
-/// A known scheme in lower case, and the text after its colon and any number of slashes.
+/// Splits a text after its scheme, even if the colon or slashes are mistyped. Returns the scheme in lower
+/// case, or `None` if it is unknown, and the text after it.
 fn split_scheme(text: &str) -> (Option<String>, &str) {
     let trimmed =
         text.trim_start_matches(|c: char| c.is_whitespace() || c.is_control() || "'\"<\u{feff}".contains(c));
@@ -114,37 +114,38 @@ fn split_scheme(text: &str) -> (Option<String>, &str) {
     }
 }
 
-/// The part after the scheme without the login before its host; `None` if there is none.
+/// Replaces the login before the host by `***`. `place` is the URL after its scheme. `None` if it has no
+/// login.
 fn without_login(scheme: &str, place: &str) -> Option<String> {
     let end = place.find(['/', '\\']).unwrap_or(place.len());
     let (host, path) = place.split_at(end);
-    // `abfss://container@account` names no user.
+    // In `abfss://container@account`, the text before the `@` is the container, not a login.
     let is_container = matches!(scheme, "abfs" | "abfss") && !host.contains(':');
     if let Some(at) = host.rfind('@').filter(|_| !is_container) {
         let path = without_password_in_url(path).unwrap_or_else(|| path.to_owned());
         return Some(format!("{HIDDEN}{}{path}", &host[at..]));
     }
     if has_odd_port(host) {
-        // The password contains a slash, or an encoded `@`, so its end is unknown.
+        // There is no `@` before the first slash: the password contains a slash, or its `@` is encoded.
         let kept = place.rfind('@').map_or("", |at| &place[at..]);
         return Some(format!("{HIDDEN}{kept}"));
     }
     without_password_in_url(path).map(|path| format!("{host}{path}"))
 }
 
-/// Whether the text after the host's colon cannot be a port.
+/// Whether the text after the colon in `host` is not a port number, so that it may be a password.
 fn has_odd_port(host: &str) -> bool {
     let after = host.rsplit_once(']').map_or(host, |(_, after)| after);
     after.split_once(':').is_some_and(|(_, port)| !port.is_empty() && port.parse::<u16>().is_err())
 }
 
-/// A path that contains another URL, without that URL's password.
+/// Hides the login of another URL inside a path; `None` if the path contains no URL with a login.
 fn without_password_in_url(path: &str) -> Option<String> {
     path.contains("://").then(|| without_password(path)).flatten()
 }
 
-/// A text of unknown form, without the part between a colon and an `@`, and before that colon in the same
-/// name.
+/// Hides a login in a text of unknown form. It replaces the text up to the last `@`, beginning after the last
+/// slash before the first colon. `None` if no `@` follows the first colon.
 fn without_password(text: &str) -> Option<String> {
     let colon = text.find(':')?;
     let at = text.rfind('@').filter(|&at| at > colon)?;
@@ -152,8 +153,8 @@ fn without_password(text: &str) -> Option<String> {
     Some(format!("{}{HIDDEN}{}", &text[..start], &text[at..]))
 }
 
-/// The offset of a query that must be hidden. The query of a web address always is; elsewhere a `?` is a
-/// wildcard, unless a field is a signature.
+/// The offset of the query to hide, if there is one. The query of a web address is always hidden. In other
+/// locations a `?` is a wildcard, unless a field after it looks like a signature.
 fn query(rest: &str, is_web: bool) -> Option<usize> {
     if is_web {
         return rest.find(BEGIN_FIELD);
@@ -161,7 +162,7 @@ fn query(rest: &str, is_web: bool) -> Option<usize> {
     let begins = rest.match_indices(BEGIN_FIELD).map(|(at, _)| at);
     let secret = begins.into_iter().find(|&at| {
         let field = rest[at + 1..].split(BEGIN_FIELD).next().unwrap_or_default();
-        // A folder `token=1` after a wildcard is not a field.
+        // A name with a slash is not a field, but a path after a wildcard, such as `?/token=1`.
         field.split_once('=').is_some_and(|(name, _)| !name.contains('/') && is_secret(name))
     })?;
     Some(rest[..secret].find('?').unwrap_or(secret))
@@ -267,7 +268,7 @@ mod tests {
         ];
         for start in starts {
             for login in logins {
-                // A name by itself is not a secret, unless something else shows a login.
+                // A login without a colon is only a user name, which may be shown outside of http URLs.
                 let is_bare = !login.contains(':') && !start.trim().to_ascii_lowercase().starts_with("http");
                 let encoded = if login.contains('@') { "@host" } else { "%40host/x" };
                 for end in ["@host/x.parquet", "@host", encoded, "@host:9000/x?a=b"] {

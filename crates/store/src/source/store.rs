@@ -1,4 +1,4 @@
-//! The stores of a data set, behind one interface.
+//! One interface to all stores of a data set: the local disk and object stores.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,8 +17,8 @@ use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::{File, FileVersion};
 use crate::snapshot::{IndexPlace, MetadataFile};
 
-/// The number of row groups of local files that are read at once. It hides a disk's latency; with more, only
-/// permits would wait.
+/// The number of row groups of local files that are read at once. It suffices to hide the latency of a disk;
+/// more would only hold memory permits while they wait.
 const LOCAL_AT_ONCE: usize = 4;
 
 /// The stores that hold the bytes of a data set. Cheap to clone.
@@ -26,35 +26,35 @@ const LOCAL_AT_ONCE: usize = 4;
 pub struct Store {
     volumes: Arc<[Volume]>,
     traffic: Arc<Traffic>,
-    /// The bytes that were read ahead, if this handle is for an epoch that may never begin.
+    /// Counts the bytes that were read, if this handle reads ahead for an epoch that may never begin.
     ahead: Option<Arc<Ahead>>,
     local: Arc<Local>,
-    /// The place where footers of remote files are kept.
+    /// The setting for the metadata cache, which keeps footers of remote files on local disk.
     pub(super) metadata_cache: Option<MetadataCache>,
-    /// The limits for tasks that read footers.
+    /// Limits how many tasks read footers at the same time.
     pub(super) footer_turns: Arc<FooterTurns>,
-    /// The indexes of the folders that were opened.
+    /// The index files in the folders that were opened.
     pub(super) indexes: Arc<[IndexPlace]>,
     /// The files `_common_metadata` of the folders that were opened.
     pub(super) common_metadata: Arc<[MetadataFile]>,
-    /// The locations outside of tables' folders that the user allows for their files.
+    /// The locations, besides a table's own folder, in which the user allows files of the table.
     pub(super) allowed: Arc<[AllowedLocation]>,
-    /// The index that another process handed on, or that was packed for others.
+    /// An index of footers: one that another process handed on, or one that this process made for others.
     pub(super) handed_on: Option<Arc<Index>>,
-    /// Warnings that have not been returned yet.
+    /// Warnings that the user has not been given yet.
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
-/// A location outside of a table's folder that the user allows for the table's files.
+/// A location, besides a table's own folder, in which the user allows files of the table.
 #[derive(Clone, Debug)]
 pub(super) struct AllowedLocation {
-    /// The index of the volume that the location is in.
+    /// The index of the volume (the store) that the location is in.
     pub(super) volume: usize,
-    /// An absolute path or a URL.
+    /// The location, as an absolute path or a URL.
     pub(super) location: String,
 }
 
-/// One of the places that hold files.
+/// One of the stores that hold the files of a data set.
 #[derive(Clone, Debug)]
 pub(super) enum Volume {
     /// The local disk, read on threads of the runtime's blocking pool.
@@ -84,7 +84,7 @@ impl Store {
         }
     }
 
-    /// The same stores over new connections.
+    /// Returns the same stores with new connections, for use by new threads or in a forked process.
     pub fn connect_again(&self) -> Result<Self> {
         let volumes = self.volumes.iter().map(|volume| match volume {
             Volume::Local => Ok(Volume::Local),
@@ -101,32 +101,32 @@ impl Store {
         })
     }
 
-    /// The same stores, with the indexes of the folders that were opened.
+    /// Sets the index files in the folders that were opened.
     pub(super) fn with_indexes(self, indexes: Vec<IndexPlace>) -> Self {
         Store { indexes: indexes.into(), ..self }
     }
 
-    /// The same stores, with the files `_common_metadata` of the folders that were opened.
+    /// Sets the files `_common_metadata` of the folders that were opened.
     pub(super) fn with_common_metadata(self, files: Vec<MetadataFile>) -> Self {
         Store { common_metadata: files.into(), ..self }
     }
 
-    /// The same stores, with the locations outside of tables' folders that the user allows for their files.
+    /// Sets the locations, besides a table's own folder, in which the user allows files of the table.
     pub(super) fn with_allowed(self, allowed: Vec<AllowedLocation>) -> Self {
         Store { allowed: allowed.into(), ..self }
     }
 
-    /// The same stores, with an index that holds footers of their files.
+    /// Sets the index of footers that another process handed on, or that was made for others.
     pub(super) fn with_handed_on(self, index: Index) -> Self {
         Store { handed_on: Some(Arc::new(index)), ..self }
     }
 
-    /// Keeps a warning until it is taken.
+    /// Stores a warning for the user, until [`take_warning`](Self::take_warning) returns it.
     pub(super) fn warn(&self, warning: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// The warnings that have not been returned yet, as one.
+    /// Returns the warnings since the last call, joined to one text; `None` if there are none.
     pub fn take_warning(&self) -> Option<String> {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *warnings);
@@ -139,19 +139,19 @@ impl Store {
 
     /// Reads the byte ranges of a file, in the order given.
     ///
-    /// Every range has its full length, and all are from the catalogued version. Fails with `DatasetChanged`
-    /// if the file is another one now, with `NotFound` if it no longer exists, and with `Io` if it cannot be
-    /// read. An unreachable object store is retried for three minutes before that is an error.
+    /// Every range has its full length, and all are from the version of the file in the catalogue. Fails with
+    /// `DatasetChanged` if the file was replaced, with `NotFound` if it no longer exists, and with `Io` if it
+    /// cannot be read. Requests to an unreachable object store are retried for three minutes by default.
     pub async fn read_ranges(&self, file: &File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let read = self.read(file.volume as usize, &file.pin(), ranges).await;
         read.map_err(|error| error.at(Place::file(file.location.clone())))
     }
 
-    /// Reads byte ranges of several local files in one go, each like [`read_ranges`](Self::read_ranges): each
-    /// read has the index of its file among `files`, and the ranges. `are_kept` says whether some of the
+    /// Reads byte ranges of several local files together, each as in [`read_ranges`](Self::read_ranges). An
+    /// entry of `reads` is the index of a file in `files` and its ranges. `are_kept` says that some of the
     /// bytes are kept longer than others.
     ///
-    /// Fails if one of the reads fails, without saying which.
+    /// Fails if one of the reads fails; the error does not name the file.
     pub async fn read_local(
         &self,
         files: &[&File],
@@ -169,7 +169,7 @@ impl Store {
         Ok(read)
     }
 
-    /// Reads byte ranges of a file, each in full; `Corrupt` for a range that is not within the file.
+    /// Reads byte ranges of a file. Fails with `Corrupt` if a range ends beyond the end of the file.
     pub(super) async fn read_within(
         &self,
         volume: usize,
@@ -207,7 +207,8 @@ impl Store {
         }
     }
 
-    /// Counts bytes that were read and are needed, now or when their epoch begins.
+    /// Counts bytes that were read as needed: at once, or when the epoch begins that they were read ahead
+    /// for.
     fn needed(&self, bytes: u64) {
         let is_later = self.ahead.as_ref().is_some_and(|ahead| ahead.waits(bytes));
         if !is_later {
@@ -215,12 +216,13 @@ impl Store {
         }
     }
 
-    /// The address of a file, which is the same in each process of a node and contains no secrets.
+    /// The absolute path or URL of a file, which is the same in every process of a node and contains no
+    /// secrets.
     pub fn address(&self, file: &File) -> String {
         self.shown(file.volume as usize, &file.path)
     }
 
-    /// The address of a path, without secrets.
+    /// The absolute path or URL of a path in a volume, without secrets.
     pub(super) fn shown(&self, volume: usize, path: &Path) -> String {
         match self.volume(volume) {
             Ok(Volume::Remote(remote)) => remote.shown(path.as_ref()),
@@ -239,7 +241,7 @@ impl Store {
         }
     }
 
-    /// Keeps local files open between reads, for as long as the result is kept.
+    /// Makes reads keep their local files open, until the returned value is dropped.
     pub fn reading(&self) -> Reading {
         Reading::begin(&self.local)
     }
@@ -249,8 +251,8 @@ impl Store {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
     }
 
-    /// The number of row groups that may be in flight at once. Each store chooses its number of concurrent
-    /// requests itself.
+    /// The number of row groups to read concurrently. An object store limits its concurrent requests
+    /// separately.
     pub fn row_groups_at_once(&self) -> usize {
         let at_once = |volume: &Volume| match volume {
             Volume::Local => LOCAL_AT_ONCE,
@@ -259,24 +261,26 @@ impl Store {
         self.volumes.iter().map(at_once).max().unwrap_or(LOCAL_AT_ONCE)
     }
 
-    /// A handle for reads for an epoch that may never begin.
+    /// Returns a handle for reading ahead for an epoch that may never begin. Its bytes count as needed only
+    /// after [`begin`](Self::begin).
     pub fn ahead(&self) -> Self {
         Store { ahead: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Reports that everything that is read through this handle is needed, so far and from now on.
+    /// Reports that the epoch that this handle reads ahead for has begun: all bytes that it read or will read
+    /// count as needed.
     pub fn begin(&self) {
         if let Some(ahead) = &self.ahead {
             self.traffic.wanted.add(ahead.begin());
         }
     }
 
-    /// The requests and bytes so far.
+    /// The numbers of requests and bytes so far.
     pub fn traffic(&self) -> TrafficStats {
         self.traffic.read()
     }
 
-    /// Runs blocking work on the runtime's own threads for it.
+    /// Runs blocking work on the async runtime's pool of blocking threads.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -291,7 +295,8 @@ impl Store {
     }
 }
 
-/// The error for a failed read of a file of a table, which never writes a file again.
+/// Adapts the error of a read, if the file belongs to a table. Tables never rewrite a file, so one that
+/// changed is reported as damaged.
 fn of_table(error: Error, pin: &Pin) -> Error {
     let FileVersion::OfTable(mark) = &pin.version else { return error };
     match error.kind() {

@@ -1,5 +1,5 @@
-//! Reads single columns of a table's files: of files that delete rows, of files whose rows they delete, and
-//! of files that store the ids of their rows.
+//! Reads a few columns of single files of a table, to find the rows that the table deletes, and the row ids
+//! that its files store.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use super::footer::whole;
 use super::store::Store;
 use crate::snapshot::{ColumnNames, DataFile};
 
-/// The number of rows that are decoded at a time.
+/// The most rows that are decoded at a time.
 const AT_ONCE: usize = 8_192;
 
-/// A column to read.
+/// A column to read, and the type to read it as.
 pub(super) struct WantedColumn {
     /// The name of the column in the table.
     pub(super) name: String,
     pub(super) data_type: DataType,
 }
 
-/// The columns of some rows of a file, in the order of the wanted columns; `None` for a column that the file
-/// lacks.
+/// Some consecutive rows of a file: their number, and an array for each wanted column, or `None` if the file
+/// lacks the column.
 pub(super) struct StoredRows {
     pub(super) count: usize,
     pub(super) columns: Vec<Option<ArrayRef>>,
 }
 
-/// Passes the wanted columns of all rows of a file to `take`, from the first row on. The bytes of one row
-/// group are in memory at a time.
+/// Reads the wanted columns of a file from its first row to its last, and passes some rows at a time to
+/// `take`. The bytes of only one row group are in memory at a time.
 ///
 /// # Errors
-/// Any error of reading the file, and of `take`.
+/// The errors of reading the file, and those that `take` returns.
 pub(super) async fn each(
     store: &Store,
     file: &DataFile,
@@ -130,7 +130,7 @@ fn unlike(trouble: &Trouble, wanted: &WantedColumn) -> Error {
     Error::new(ErrorKind::Unsupported, format!("column {:?} is not of its table's type: {why}", wanted.name))
 }
 
-/// The byte ranges of a file that were read.
+/// The parts of a file that were read, each with its byte range. The Parquet crate reads pages from it.
 struct Parts {
     size: u64,
     parts: Vec<(Range<u64>, Bytes)>,

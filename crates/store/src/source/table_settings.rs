@@ -1,8 +1,8 @@
-//! The settings by which Iceberg's catalogues and clients name the store of a table's files.
+//! Translates the settings by which Iceberg describes access to a table's files into storage options.
 
 use std::collections::BTreeMap;
 
-/// Settings of a table's files, and the options of their stores with the same meaning.
+/// Iceberg's settings for S3, each with the storage option that has the same meaning.
 const S3: [(&str, &str); 7] = [
     ("s3.access-key-id", "aws_access_key_id"),
     ("s3.secret-access-key", "aws_secret_access_key"),
@@ -21,7 +21,8 @@ const AZURE: [(&str, &str); 6] = [
     ("adls.client-secret", "azure_storage_client_secret"),
 ];
 
-/// The options of a store that correspond to Iceberg's settings for the files of a table at a location.
+/// The storage options that correspond to `config`, Iceberg's settings for the files of a table at
+/// `location`.
 pub fn store_options(location: &str, config: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let scheme = location.split_once("://").map_or("", |(scheme, _)| scheme);
     let known: &[(&str, &str)] = match scheme {
@@ -31,7 +32,7 @@ pub fn store_options(location: &str, config: &BTreeMap<String, String>) -> BTree
     };
     let mut options = BTreeMap::new();
     for (name, option) in known {
-        // The name of a token may be followed by the host of its account.
+        // The name of a setting may be followed by the host of an account: `adls.sas-token.HOST`.
         let behind = format!("{name}.");
         let found = config.iter().find(|(key, _)| key == name || key.starts_with(&behind));
         let Some((_, value)) = found.filter(|(_, value)| !value.is_empty()) else { continue };

@@ -1,10 +1,10 @@
-//! Table formats: folders with their own list of live files.
+//! Table formats such as Delta and Iceberg: folders with metadata that list the files of the current version.
 //!
-//! Reading every Parquet file in such a folder would bring back rows that were deleted. Even the live files
-//! alone are not the table: its list may also delete rows and rename columns, and it has the partition keys.
-//! So the format returns the table's [`Snapshot`], or refuses the table if it only recognises it. A table is
-//! read if its own folder is opened; a folder above or inside it is refused. Files that are named one by one
-//! are read without regard to the table.
+//! Reading every Parquet file in such a folder would bring back deleted rows. Even the current files alone
+//! are not the table, because the metadata can also delete single rows and rename columns, and have the
+//! partition keys. So a format reads the metadata and returns the table's [`Snapshot`], or refuses the table
+//! if it can only recognise it. A table is read if its own folder is opened; a folder above or inside it is
+//! refused. Files that are named one by one are read as plain Parquet.
 
 #[cfg(feature = "delta")]
 mod checkpoint_pages;

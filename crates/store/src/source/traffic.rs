@@ -1,4 +1,4 @@
-//! Requests and bytes between a data set and its stores.
+//! Counts the requests and bytes between a data set and its stores.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-/// Counters that the stores write.
+/// The counters of a data set, to which its stores add.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(super) requests: Count,
@@ -18,12 +18,12 @@ pub(crate) struct Traffic {
     pub(super) throttled: Count,
     pub(super) stalls: Count,
     pub(super) slots: Count,
-    /// The time to the first byte, in microseconds.
+    /// The median time from a request to its first byte, in microseconds.
     pub(super) first_byte: Count,
     pub(super) request: Count,
 }
 
-/// One counter.
+/// A counter that several threads can change.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -41,7 +41,7 @@ impl Count {
     }
 }
 
-/// Counts bytes that are read for an epoch before it begins; `None` after that.
+/// Counts the bytes that were read ahead for an epoch. Once the epoch has begun, it is `None`.
 #[derive(Debug)]
 pub(super) struct Ahead(Mutex<Option<u64>>);
 
@@ -52,7 +52,7 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Whether the epoch has not begun. If so, the bytes are recorded as needed by it later.
+    /// Whether the epoch has not begun yet. If so, `bytes` are added, to be counted as needed when it begins.
     pub(super) fn waits(&self, bytes: u64) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = &mut *waiting {
@@ -61,7 +61,7 @@ impl Ahead {
         waiting.is_some()
     }
 
-    /// Reports that the epoch begins, and returns the bytes that waited for it.
+    /// Reports that the epoch begins. Returns the number of bytes that were read ahead for it.
     pub(super) fn begin(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(0)
     }
@@ -71,7 +71,7 @@ impl Ahead {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficStats {
-    /// Reads requested from the stores: ranged requests, or positioned reads of local files.
+    /// The number of reads: requests for byte ranges, or positioned reads of local files.
     pub requests: u64,
     /// Bytes received.
     pub bytes_read: u64,
@@ -88,7 +88,7 @@ pub struct TrafficStats {
     pub throttled: u64,
     /// Requests that were abandoned because no byte arrived for too long.
     pub stalls: u64,
-    /// Requests that may be in flight at once at present; 0 for local files.
+    /// The present limit on concurrent requests; 0 for local files.
     pub concurrency: u64,
     /// Microseconds from a request to its first byte: the median of recent requests; 0 for local files.
     pub first_byte_us: u64,
@@ -115,7 +115,7 @@ impl Traffic {
 }
 
 impl TrafficStats {
-    /// The traffic of both together: the sums of counts, and the larger of other values.
+    /// The traffic of both together: counts and concurrency are added, and the larger times are taken.
     pub fn and(&self, other: &TrafficStats) -> TrafficStats {
         TrafficStats {
             requests: self.requests + other.requests,
@@ -132,14 +132,14 @@ impl TrafficStats {
         }
     }
 
-    /// The difference to an earlier snapshot.
+    /// The traffic since `earlier`: counts are subtracted; concurrency and times are the present ones.
     #[must_use]
     pub fn since(&self, earlier: &TrafficStats) -> TrafficStats {
         TrafficStats {
             requests: self.requests - earlier.requests,
             bytes_read: self.bytes_read - earlier.bytes_read,
-            // Bytes that were fetched ahead count as needed when their epoch begins, and may have been read
-            // earlier.
+            // Saturating, because bytes that are read ahead count as needed only when their epoch begins, so
+            // the number can lag behind.
             bytes_needed: self.bytes_needed.saturating_sub(earlier.bytes_needed),
             retries: self.retries - earlier.retries,
             hedges: self.hedges - earlier.hedges,

@@ -9,10 +9,10 @@ use super::clouds::{Address, decoded, glob_of, has_query, is_scheme};
 use super::glob::{Glob, WILDCARDS};
 use super::shown::shown;
 
-/// The meaning of one location.
+/// A parsed location.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// A local file or folder, as the user wrote it.
+    /// The path of a local file or folder, as the user wrote it.
     Path(PathBuf),
     /// All local files that match the pattern.
     Glob(Glob),
@@ -20,10 +20,10 @@ pub(super) enum Target {
     Remote(Address),
 }
 
-/// Parses one location. Fails with `Invalid` for a text that can never be one, and with `Unsupported` for an
-/// unknown scheme.
+/// Parses one location. Fails with `Invalid` for a text that cannot be a location, and with `Unsupported` for
+/// an unknown scheme.
 ///
-/// A `file:` URL may have one slash, as Spark and Hadoop print it. No message repeats a secret.
+/// A `file:` URL may have a single slash, as Spark and Hadoop print it. No message repeats a secret.
 pub(super) fn parse(location: &str) -> Result<Target> {
     if location.trim().is_empty() {
         return Err(Error::invalid("the location is empty").hint("give a path, a URL or a glob"));
@@ -32,7 +32,7 @@ pub(super) fn parse(location: &str) -> Result<Target> {
         return Err(Error::invalid(format!("{:?} holds a NUL", shown(location))));
     }
     let path = PathBuf::from(location);
-    // A name that exists is taken literally, whatever characters it has.
+    // The name of an existing file is taken literally, even if it looks like a URL or a glob.
     if exists(&path) {
         return Ok(Target::Path(path));
     }
@@ -49,9 +49,11 @@ pub(super) fn parse(location: &str) -> Result<Target> {
     expanded(path).map(local)
 }
 
-/// The same location for a process that works in another folder: a local path becomes absolute.
+/// Makes a local path absolute, so that a process with another working directory can use it. Other locations
+/// are returned unchanged.
 ///
-/// A glob stays relative if the working folder's own name has wildcards, which would not be taken literally.
+/// A glob stays relative if the path of the working directory contains wildcards, which would become part of
+/// it.
 pub fn absolute(location: &str) -> Result<String> {
     if location.starts_with("iceberg+rest://") {
         return Ok(location.to_owned());
@@ -73,7 +75,7 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// A path, or a glob if there is no file of that name.
+/// Takes a local path for a glob if it has wildcards and no file of that name exists.
 fn local(path: PathBuf) -> Target {
     match Glob::split(&path) {
         Some(glob) if !exists(&path) => Target::Glob(glob),
@@ -81,8 +83,8 @@ fn local(path: PathBuf) -> Target {
     }
 }
 
-/// The folder at which Databricks mounts a path of `dbfs:`: `/Volumes` for volumes, and `/dbfs` for
-/// everything else.
+/// Converts a `dbfs:` path to the local path at which Databricks mounts it: under `/Volumes` for volumes, and
+/// under `/dbfs` for everything else. `root` is `/`, except in tests.
 fn mounted(path: &str, root: &Path) -> Result<Target> {
     let path = path.trim_start_matches('/');
     let mount = if path.starts_with("Volumes/") { "" } else { "dbfs" };
@@ -97,14 +99,14 @@ fn mounted(path: &str, root: &Path) -> Result<Target> {
     )))
 }
 
-/// The text after a prefix, compared without regard to case.
+/// The text after `prefix`, which may be in upper or lower case; `None` if the text does not begin with it.
 fn without_prefix<'a>(location: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = location.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// The path or glob of a `file:` URL: percent-decoded, or as it was written if only a file of that name
-/// exists. Percent-encoded characters are never wildcards.
+/// Parses a `file:` URL to a path or a glob. It is percent-decoded, unless only a file with the undecoded
+/// name exists. Percent-encoded characters are never wildcards.
 fn file_url(url: &str, rest: &str) -> Result<Target> {
     let invalid = |cause: &str| Error::invalid(format!("{:?} {cause}", shown(url)));
     let path = match rest.strip_prefix("//") {
@@ -136,7 +138,7 @@ fn file_url(url: &str, rest: &str) -> Result<Target> {
     }
 }
 
-/// Refuses a text that begins like a URL but is not one, because it has a blank or not exactly two slashes.
+/// Refuses a text with a known scheme that is not a URL, because it has a leading blank or not two slashes.
 fn refuse_mistyped(location: &str) -> Result<()> {
     let trimmed = location.trim_start();
     let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };
@@ -147,7 +149,7 @@ fn refuse_mistyped(location: &str) -> Result<()> {
     }
     let rest = rest.trim_start_matches(':').trim_start_matches('/');
     let scheme = scheme.to_ascii_lowercase();
-    // These schemes may have no host.
+    // The suggested URL has a third slash if the scheme needs no host.
     let slashes = if matches!(scheme.as_str(), "file" | "hdfs" | "viewfs") { ":///" } else { "://" };
     let meant = shown(&format!("{scheme}{slashes}{rest}"));
     Err(Error::invalid(format!("{:?} is not a URL", shown(location))).hint(format!("did you mean {meant}?")))

@@ -1,9 +1,9 @@
-//! The wire sends the requests of all stores that are reached by HTTP.
+//! The HTTP connector (wire) that sends the requests of all stores that are reached by HTTP.
 //!
-//! All connections are of one kind: HTTP/1.1, because separate connections for reads are what brings
-//! throughput; rustls with the machine's certificates; redirects only within the server. There is no time
-//! limit on a request here, and no retry: both are left to the caller, which knows the purpose of the
-//! request. The outcome of each request is reported to [`EXCHANGE`].
+//! It uses HTTP/1.1, because separate connections for reads give a higher throughput; rustls with the
+//! machine's certificates; and by default follows redirects only within a server. It has no time limits and
+//! no retries, which are left to the callers, because these know the purpose of a request. The outcome of
+//! each request is reported to [`EXCHANGE`].
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, reason = "other redirects, queries and logins are of http://")
@@ -40,10 +40,10 @@ use super::clouds::{Secret, is_loopback, metadata_service};
 use listing::Listing;
 use settings::Settings;
 
-/// How long a metadata service may take to answer. It is one hop away, if there is one.
+/// The time limit for a request to a cloud's metadata service, which is close to the machine if it exists.
 const LAST_RESORT: Duration = Duration::from_secs(1);
 
-/// Creates the HTTP clients of stores. Clones share their connections and their count of requests.
+/// Makes the HTTP clients of stores. Clones share connections and the count of requests.
 #[derive(Clone, Default)]
 pub(super) struct Wire {
     shared: Arc<Shared>,
@@ -56,10 +56,10 @@ pub(super) struct Wire {
 #[derive(Default)]
 struct Shared {
     requests: AtomicU64,
-    /// Whether a metadata service has answered before, which shows that there is one.
+    /// Whether a metadata service has answered before, which shows that this machine has one.
     served: AtomicBool,
-    /// The clients made so far, so that a store that is built again with other credentials keeps its
-    /// connections.
+    /// The clients made so far, by their settings. A store that is built again with other credentials gets
+    /// the same client, and so keeps its connections.
     clients: Mutex<Vec<(Settings, reqwest::Client)>>,
 }
 
@@ -68,33 +68,33 @@ impl Wire {
         Wire::default()
     }
 
-    /// Requests sent so far, by all clones; a redirect that is followed is part of its request.
+    /// The number of requests that all clones have sent. A request and the redirects after it count as one.
     pub(super) fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::Relaxed)
     }
 
-    /// The same wire, with a query that every request gets.
+    /// Returns a wire that adds a query to the URL of every request.
     pub(super) fn with_query(&self, query: Secret) -> Self {
         Wire { query: Some(query), ..self.clone() }
     }
 
-    /// The same wire, with a user and password for every request.
+    /// Returns a wire that sends a user and password with every request.
     pub(super) fn with_login(&self, user: Secret, password: Option<Secret>) -> Self {
         Wire { login: Some((user, password)), ..self.clone() }
     }
 
-    /// The same wire, which follows these redirects.
+    /// Returns a wire that follows these redirects.
     pub(super) fn with_redirects(&self, redirects: Redirects) -> Self {
         Wire { redirects, ..self.clone() }
     }
 
-    /// The same wire, with a `HEAD` sent as the `GET` of one byte: a presigned URL is valid for one method
+    /// Returns a wire that sends each `HEAD` as a `GET` of the first byte, for URLs that are signed for `GET`
     /// only.
     pub(super) fn with_head_by_get(&self) -> Self {
         Wire { head_by_get: true, ..self.clone() }
     }
 
-    /// A client for these options.
+    /// Makes an HTTP client with these options, or reuses one that has the same settings.
     pub(super) fn client(&self, options: &ClientOptions) -> forebay_base::Result<HttpClient> {
         self.line(options).map(HttpClient::new)
     }
@@ -141,7 +141,7 @@ impl HttpConnector for Wire {
     }
 }
 
-/// A client, with the additions to its requests.
+/// An HTTP client, and the wire whose query and login it adds to requests.
 struct Line {
     client: reqwest::Client,
     allow_http: bool,
@@ -178,8 +178,9 @@ impl Line {
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
-        // This is the last source of credentials, which most machines do not have. If it has answered before,
-        // a failure is an outage like any other.
+        // A metadata service is the last source of credentials, and most machines have none: a failure means
+        // that there are no credentials. Once it has answered, a failure is an outage as for any other
+        // server.
         let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
         if is_last_resort {
             *request.timeout_mut() = Some(LAST_RESORT);
@@ -206,7 +207,7 @@ impl Line {
         let Some(listing) = listing else {
             return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
         };
-        // object_store holds a whole page in memory as well.
+        // A page of a listing is read as a whole to check it; object_store does the same to parse it.
         let page = body.collect().await?.to_bytes();
         listing.check(&page).map_err(|words| failed(Failure::listing(words)))?;
         Ok(HttpResponse::from_parts(parts, page.into()))
@@ -242,8 +243,8 @@ impl Line {
     }
 }
 
-/// Gives an answer with a range of a file its length, if it is sent in chunks and only `Content-Range` has
-/// the length, because object_store needs one.
+/// Adds a `Content-Length` to a response that has a range of a file but no length, because object_store needs
+/// one. The length comes from `Content-Range`.
 fn with_length(parts: &mut http::response::Parts) {
     if parts.status != StatusCode::PARTIAL_CONTENT || parts.headers.contains_key(CONTENT_LENGTH) {
         return;
@@ -254,21 +255,22 @@ fn with_length(parts: &mut http::response::Parts) {
     }
 }
 
-/// The range that is sent, and the stated size of the whole file: a number, or `*`.
+/// Parses `Content-Range`: the byte range in the response, and the size of the whole file, which is a number
+/// or `*`.
 pub(in crate::source) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, &str)> {
     let (range, size) = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (start, last) = range.split_once('-')?;
     Some((start.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?, size))
 }
 
-/// Turns the answer to a `GET` of the first byte into the answer to a `HEAD`: the size of the whole file is
-/// in `Content-Range`.
+/// Turns the response to a `GET` of the first byte into the response to a `HEAD`, with the size of the whole
+/// file from `Content-Range` as its length.
 fn as_head(answer: HttpResponse) -> HttpResponse {
     let (mut parts, _) = answer.into_parts();
     let range = parts.headers.remove(CONTENT_RANGE);
     let size = range.as_ref().and_then(|range| range.to_str().ok()).and_then(|range| range.rsplit_once('/'));
     let size = size.and_then(|(_, size)| size.parse::<u64>().ok());
-    // An empty file has no first byte.
+    // An empty file has no first byte, so the server answers that the range cannot be satisfied.
     let whole = parts.status == StatusCode::PARTIAL_CONTENT
         || (parts.status == StatusCode::RANGE_NOT_SATISFIABLE && size == Some(0));
     if let (true, Some(size)) = (whole, size) {

@@ -1,4 +1,4 @@
-"""The metadata of a data set."""
+"""Writes and reads the metadata of Petastorm data sets: schemas, and indexes of row groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the schema of a data set around a Spark job, and reads it."""
+"""Writes the Petastorm schema of a data set that a Spark job writes, and reads such schemas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ __all__ = [
 UNISCHEMA_KEY = SCHEMA_KEY
 ROW_GROUPS_PER_FILE_KEY = ROW_GROUPS_KEY
 
-#: Parquet settings while a data set is written. The size of a row group is checked after few rows.
+#: Settings of Spark's Parquet writer while a data set is written. They make it check the size of a row group
+#: after a few rows already.
 _SETTINGS = {
     "parquet.summary.metadata.level": "NONE",
     "parquet.block.size.row.check.min": "3",
@@ -42,18 +43,19 @@ def materialize_dataset(
     use_summary_metadata: bool = False,
     filesystem_factory: Callable[[], Any] | None = None,
 ) -> Iterator[None]:
-    """Surrounds the job that writes Parquet with Spark, and adds the schema when the job is done.
+    """A context for the Spark job that writes a data set; it adds the schema to the files when the job is
+    done.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
         The session that writes.
     dataset_url : str
-        The folder that it writes.
+        The folder that the session writes.
     schema : Unischema
         The schema.
     row_group_size_mb : int, optional
-        MiB of a row group.
+        Size of a row group, in MiB.
     use_summary_metadata : bool, default False
         Whether Spark writes a summary of all footers as well.
     filesystem_factory : callable, optional

@@ -1,5 +1,5 @@
-"""Indexes of the row groups of a data set: they say in which row groups a value occurs, or a field has any
-value."""
+"""Indexes of the row groups of a data set: an index says in which row groups each value of a field occurs, or
+in which row groups the field is not null in some row."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class RowGroupIndexerBase(abc.ABC):
     @property
     @abc.abstractmethod
     def indexed_values(self) -> list[Any]:
-        """The values that are indexed."""
+        """The keys for which :meth:`get_row_group_indexes` finds row groups."""
 
     @abc.abstractmethod
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
-        """Returns the numbers of the row groups that have a value."""
+        """Returns the numbers of the row groups that contain the value ``value_key``."""
 
     @abc.abstractmethod
     def build_index(self, decoded_rows: Iterable[Mapping[str, Any]], piece_index: int) -> Any:
-        """Adds rows of the row group with this number."""
+        """Adds rows of the row group with the number ``piece_index`` to the index."""
 
     @abc.abstractmethod
     def __add__(self, other: Any) -> Any:
@@ -79,7 +79,7 @@ class SingleFieldIndexer(_OfField):
             value = row[self._column_name]
             values = value.ravel().tolist() if isinstance(value, np.ndarray) else [] if value is None else [value]
             for one in values:
-                # Numpy scalars are found by the equal plain values.
+                # Keys are Python objects, which numpy scalars of the same value find as well.
                 plain = one.item() if isinstance(one, np.generic) else one
                 self._index_data.setdefault(plain, set()).add(piece_index)
         return self._index_data
@@ -92,7 +92,8 @@ class SingleFieldIndexer(_OfField):
 
 
 class FieldNotNullIndexer(_OfField):
-    """Indexes in which row groups a field has a value. Any key, such as None, returns these row groups."""
+    """Indexes the row groups in which a field is not null in at least one row. Every key, such as None, finds
+    these row groups."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         super().__init__(index_name, index_field)

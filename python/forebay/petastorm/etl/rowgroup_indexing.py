@@ -24,7 +24,7 @@ ROWGROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
 
 _KINDS = {kind.__name__: kind for kind in (SingleFieldIndexer, FieldNotNullIndexer)}
 
-#: The rows that are indexed at a time.
+#: Rows in a batch while rows are indexed.
 _BATCH = 4096
 
 
@@ -40,7 +40,7 @@ def build_rowgroup_index(
     spark_context : pyspark.SparkContext
         Not needed: forebay reads the fields.
     indexers : list of SingleFieldIndexer or FieldNotNullIndexer
-        The indexes, which are empty.
+        The indexes to build, which are still empty.
     hdfs_driver : str
         Not needed.
 
@@ -89,8 +89,8 @@ def build_rowgroup_index(
 
 
 def check_files(url: str, dataset: Dataset) -> None:
-    """Checks that a data set still has the files that it was written with, because its indexes describe only
-    these.
+    """Checks that a data set still has the number of files and row groups that were written, because its
+    indexes describe only these.
 
     Raises
     ------

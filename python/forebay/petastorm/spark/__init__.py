@@ -1,4 +1,4 @@
-"""DataFrames of Spark as data sets of TensorFlow and loaders of PyTorch."""
+"""Petastorm's Spark converter, which turns Spark DataFrames into TensorFlow data sets and PyTorch loaders."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: The pairs of variables with the rank and the number of processes of Horovod.
+#: The pairs of environment variables in which Horovod and MPI set the rank and the number of processes.
 _HOROVOD = (
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -19,7 +19,8 @@ _HOROVOD = (
 
 
 def check_rank(reader_arguments: dict[str, Any]) -> bool:
-    """Whether this is a Horovod process that has the share of its rank. Warns if it has another share."""
+    """Returns False, with a warning, if this is a Horovod process and the reader's shard is not that of its
+    rank; otherwise returns True."""
     rank, size = _rank_and_size()
     shard = reader_arguments.get("cur_shard"), reader_arguments.get("shard_count")
     if rank is None or shard == (rank, size):
@@ -35,7 +36,8 @@ def check_rank(reader_arguments: dict[str, Any]) -> bool:
 
 
 def _rank_and_size() -> tuple[int | None, int | None]:
-    """Returns the rank and the number of processes from the environment, or None twice."""
+    """Returns the rank and the number of processes from the environment; both are None if they are not
+    set."""
     for rank_name, size_name in _HOROVOD:
         rank, size = os.environ.get(rank_name), os.environ.get(size_name)
         if rank is not None and size is not None:

@@ -1,5 +1,5 @@
-"""The DataFrames that this process wrote: each is written once, and removed on request or when the process
-ends."""
+"""Writes Spark DataFrames as Parquet, each one once in a process, and removes the files on request or when
+the process ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: The names of codecs that Parquet writers call differently.
+#: The names that Parquet writers use for compression codecs, if they differ from Spark's names.
 _OF_PARQUET = {"lz4": "lz4_raw"}
 
 
@@ -38,8 +38,8 @@ _delete_handler: Callable[[str], None] | None = None
 
 
 def written_once(frame: DataFrame, parent: str, options: tuple[Any, ...]) -> str:
-    """Returns the URL of a DataFrame's Parquet files, and writes them unless this process has written the
-    same plan."""
+    """Returns the URL of a DataFrame's Parquet files. They are written unless this process has written a
+    DataFrame with the same query plan and options already."""
     plan = frame._jdf.queryExecution().analyzed()
     with _lock:
         for one in _written:
@@ -82,7 +82,7 @@ def _delete(url: str) -> None:
 
 
 def register_delete_dir_handler(handler: Callable[[str], None] | None) -> None:
-    """Sets the function that removes a folder by its URL. None restores Spark's own file systems."""
+    """Sets the function that removes a folder by its URL. None restores the default, Spark's file systems."""
     global _delete_handler
     _delete_handler = handler
 

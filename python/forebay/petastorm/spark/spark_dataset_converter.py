@@ -1,4 +1,4 @@
-"""Writes a DataFrame as Parquet once, to be read as a data set of TensorFlow or a loader of PyTorch."""
+"""Writes a Spark DataFrame as Parquet once, to be read as a TensorFlow data set or by a PyTorch loader."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 
 _CODECS = ("uncompressed", "bzip2", "gzip", "lz4", "snappy", "deflate")
 
-#: The threads for the function of a reader, unless the user sets a number.
+#: The default number of threads that run the function of a ``transform_spec``.
 _WORKERS = 4
 
 _TF_BATCH_SIZE = 32
 
 
 class SparkDatasetConverter:
-    """A DataFrame that was written. It can be pickled, and used in other processes.
+    """A Spark DataFrame that was written as Parquet. It can be pickled, and used in other processes.
 
     Parameters
     ----------
     cache_dir_url : str
-        The folder.
+        The folder with the files.
     file_urls : list of str
-        The files in it.
+        The files in this folder.
     dataset_size : int
-        How many rows there are, which is also the length of the converter.
+        The number of rows, which is also the length of the converter.
     """
 
     PARENT_CACHE_DIR_URL_CONF = "petastorm.spark.converter.parentCacheDirUrl"
@@ -77,9 +77,9 @@ class SparkDatasetConverter:
         batch_size : int, optional
             Rows of a batch. Default: 32.
         prefetch : int, optional
-            Batches that TensorFlow prepares. Default: TensorFlow decides.
+            Batches that TensorFlow prepares ahead. Default: TensorFlow decides.
         num_epochs : int, optional
-            How often all rows are read. Default: for ever.
+            How often all rows are read. Default: without an end.
         workers_count : int, optional
             Threads for the function of ``transform_spec``. Default: 4.
         shuffling_queue_capacity : int, optional
@@ -110,7 +110,7 @@ class SparkDatasetConverter:
         shuffling_queue_capacity : int, default 0
             Rows of the loader's shuffle buffer.
         data_loader_fn : callable, optional
-            Makes the loader of ``reader``, ``batch_size`` and ``shuffling_queue_capacity``. Default:
+            Makes the loader from ``reader``, ``batch_size`` and ``shuffling_queue_capacity``. Default:
             :class:`forebay.petastorm.pytorch.DataLoader`.
         """
         arguments = _reader_arguments(petastorm_reader_kwargs, num_epochs, workers_count)
@@ -245,7 +245,7 @@ def make_spark_converter(
 
 
 def _parent(session: Any) -> str:
-    """Returns the folder for all DataFrames that are written."""
+    """Returns the URL of the folder below which all DataFrames are written, as Spark's settings name it."""
     setting = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
     url = session.conf.get(setting, None)
     if url is None:
@@ -260,7 +260,7 @@ def _parent(session: Any) -> str:
 
 
 def _on_databricks(url: str) -> str:
-    """Returns a URL of a folder on Databricks that both Spark and the reader can open."""
+    """Returns the URL of a folder. On Databricks it gets the form that both Spark and the reader can open."""
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         return url
     for beginning in ("dbfs:///", "dbfs:/"):

@@ -1,4 +1,4 @@
-"""A loop with Accelerate."""
+"""The test training of ``forebay verify --trainer`` with Accelerate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__: list[str] = []
 
 
 class Count:
-    """The number of trained steps, as a part of checkpoints."""
+    """The number of trained steps, which Accelerate saves in its checkpoints."""
 
     value = 0
 

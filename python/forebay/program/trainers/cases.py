@@ -1,9 +1,9 @@
-"""A case: a run that is killed, a second run that resumes from its last checkpoint, and the count of the rows
-that both delivered.
+"""Runs a case of ``forebay verify --trainer``: a run that is killed, a second run that resumes from its last
+checkpoint, and the count of the rows that both delivered.
 
-The first run saves checkpoints as its framework does, and is killed by SIGKILL. The second, in one process,
-resumes and trains to the end. The count has the steps of the first run up to its last checkpoint, and all
-steps of the second.
+The first run saves checkpoints as its framework does, and is killed by SIGKILL. The second run, in one
+process, resumes and trains to the end. The count includes the steps of the first run up to its last
+checkpoint, and all steps of the second run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .registry import TRAINERS
 
 __all__: list[str] = []
 
-#: Seconds until a run is considered to hang, and the seconds that each of its steps adds.
+#: A run is considered to hang after this number of seconds, plus a number for each of its steps.
 BASE_SECONDS, STEP_SECONDS = 180, 1
 
-#: Seconds between two looks at the processes of a run.
+#: Seconds between two checks whether the processes of a run have ended.
 PAUSE_SECONDS = 0.05
 
 
@@ -36,7 +36,7 @@ class RunError(Exception):
 
 
 def case(job: Job, rows: Sequence[int]) -> Count:
-    """Runs a job until it is killed, and then to its end."""
+    """Runs a job until it is killed, resumes it and runs it to its end, and counts the delivered ``rows``."""
     assert job.kill is not None
     codes, said = run(job)
     if -signal.SIGKILL not in codes:
@@ -50,8 +50,8 @@ def case(job: Job, rows: Sequence[int]) -> Count:
 
 
 def run(job: Job) -> tuple[list[int | None], str]:
-    """Runs a job. Returns the exit statuses with which its processes ended by themselves, and the last line of
-    output of a process that failed."""
+    """Runs a job. Returns the exit status of each process, None if it did not end in time or because another
+    one failed, and the last line that a failed process wrote to its standard error."""
     world = 1 if TRAINERS[job.trainer].starts_processes else job.world
     processes = []
     with _rendezvous(world) as together, ExitStack() as ended:
@@ -76,13 +76,13 @@ def run(job: Job) -> tuple[list[int | None], str]:
             ended.callback(_end, process)
             processes.append(process)
             assert process.stdin is not None
-            # The job is not an argument, because locations may contain secrets.
+            # The job goes to standard input and not into the arguments, because it may contain secrets.
             process.stdin.write(job.text().encode())
             process.stdin.close()
         patience = BASE_SECONDS + STEP_SECONDS * job.steps * job.epochs
         deadline = time.monotonic() + patience
         codes = [process.poll() for process in processes]
-        # After a failure the other processes would wait for the one that failed.
+        # If a process fails, the others would wait for it, so they are not waited for.
         while None in codes and not _has_failed(codes) and time.monotonic() < deadline:
             time.sleep(PAUSE_SECONDS)
             codes = [process.poll() for process in processes]
@@ -91,9 +91,10 @@ def run(job: Job) -> tuple[list[int | None], str]:
 
 @contextmanager
 def _rendezvous(world: int) -> Iterator[dict[str, str]]:
-    """The environment in which the processes of a run find each other, by a store that this process serves.
+    """The environment variables by which the processes of a run find each other, at a store in this process.
 
-    Were a port chosen here for the first process to bind, then another program could take it in between.
+    The store keeps its port open. If only a free port were chosen here, another program could take it before
+    the first process of the run does.
     """
     if world == 1:
         yield {}
@@ -111,18 +112,19 @@ def _rendezvous(world: int) -> Iterator[dict[str, str]]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process that still runs."""
+    """Kills a process if it still runs."""
     process.kill()
     process.wait()
 
 
 def _has_failed(codes: Sequence[int | None]) -> bool:
-    """Whether a process failed before any was killed as planned, after which others may fail too."""
+    """Whether a process failed, although none was killed. After the planned kill, other processes may
+    fail."""
     return -signal.SIGKILL not in codes and any(codes)
 
 
 def _said(job: Job, codes: Sequence[int | None]) -> str:
-    """The last line of output of the first process that failed."""
+    """The last line that the first failed process wrote to its standard error."""
     for rank, code in enumerate(codes):
         text = _errors(job, rank).read_text(errors="replace") if code else ""
         if lines := [line for line in text.strip().splitlines() if not _is_frame(line)]:
@@ -136,5 +138,5 @@ def _errors(job: Job, rank: int) -> Path:
 
 
 def _is_frame(line: str) -> bool:
-    """Whether a line belongs to a Java stack trace, which is printed after the error."""
+    """Whether a line is empty or belongs to a Java stack trace, which is printed after the error."""
     return line.startswith(("\tat ", "\t... ")) or not line.strip()

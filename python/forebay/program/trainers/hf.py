@@ -1,4 +1,4 @@
-"""The Trainer of Transformers."""
+"""The test training of ``forebay verify --trainer`` with the Trainer of Hugging Face's Transformers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training run as a job, and the helpers of its loop."""
+"""A test training as a job that is passed to its processes, and helpers for the training loops."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ...sharding.shard import Shard
 
 __all__: list[str] = []
 
-#: The file with the row ids of the framework's own loader, in stored order.
+#: The file with the row ids that the framework's own loader delivers, in stored order.
 ROWS = "rows.npy"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a trainer over one of its two loaders."""
+    """One run of a trainer, with forebay or with the framework's own loader."""
 
     trainer: str
-    #: ``"forebay"`` or ``"own"``.
+    #: The loader: ``"forebay"``, or ``"own"`` for the one that the framework's guide recommends.
     source: str
-    #: The folder of the rows, checkpoints and ledgers.
+    #: The folder of the run's files: row ids, checkpoints, and the lists of delivered rows.
     folder: str
-    #: The arguments of forebay's loader, including ``urls``, but not those for batches and shards.
+    #: The arguments of forebay's loader, including ``urls``, but without those for batches and shards.
     loader: dict[str, Any]
     seed: int
     window_rows: int | None
@@ -39,10 +39,10 @@ class Job:
     #: Number of steps in an epoch.
     steps: int
     epochs: int
-    #: Number of steps between two checkpoints, and the step at which the process is killed.
+    #: The number of steps between two checkpoints and, below, the step at which the process kills itself.
     every: int
     kill: int | None
-    #: Whether checkpoints are saved when an epoch ends.
+    #: Whether checkpoints are saved at the end of each epoch, and not every few steps.
     is_border: bool
     world: int
     resumes: bool
@@ -62,7 +62,7 @@ class Job:
 
 
 class Training:
-    """A job, as one of its processes runs it."""
+    """One process of a job: it has the job's data and loader, notes delivered rows, and saves checkpoints."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -77,7 +77,8 @@ class Training:
         self._ledger = open(job.ledger(self.rank), "w")  # noqa: SIM115  for as long as the process lives
 
     def step(self, ids: Any) -> None:
-        """Notes the rows of a batch. Called inside each training step, before anything is trained."""
+        """Notes the rows of a batch, or kills this process if the job says so. A training step calls this
+        before it trains."""
         if self.taken == self.job.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         self.taken += 1
@@ -89,8 +90,8 @@ class Training:
         return self.taken % self.every == 0
 
     def loader(self, shard: Shard | None = None, written: Any = None) -> Loader:
-        """The loader of forebay for this process: over the data, or over the files with row ids that the
-        framework wrote."""
+        """Makes forebay's loader for this process. It reads the data, or the data set ``written`` of row ids
+        if a framework had to write one."""
         if shard is None and self.world > 1:
             shard = Shard(rank=self.rank, world=self.world)
         options = dict(self.job.loader, row_id=True)
@@ -120,13 +121,13 @@ class Training:
         return [{"row_id": row} for row in torch.from_numpy(self.ids)]
 
     def saved(self) -> Any:
-        """The checkpoint of :meth:`save` if the run resumes, else ``None``."""
+        """Loads the checkpoint that :meth:`save` wrote, or returns ``None`` if the run does not resume."""
         import torch
 
         return torch.load(self.folder / "run.pt") if self.resumes else None
 
     def save(self, **state: Any) -> None:
-        """Saves a checkpoint, once for all ranks."""
+        """Saves a checkpoint on rank 0, and does nothing on other ranks."""
         import torch
 
         if self.rank == 0:
@@ -135,7 +136,7 @@ class Training:
 
 
 def model() -> Any:
-    """A model of two parameters."""
+    """Makes a model of two parameters, with the same values in all processes."""
     import torch
 
     torch.manual_seed(0)

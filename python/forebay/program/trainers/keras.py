@@ -1,4 +1,4 @@
-"""Keras' fit."""
+"""The test training of ``forebay verify --trainer`` with the ``fit`` of Keras."""
 
 from __future__ import annotations
 

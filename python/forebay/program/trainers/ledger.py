@@ -1,4 +1,4 @@
-"""Counts how often the training steps delivered each row."""
+"""Counts how often the training steps of a test training delivered each row."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__: list[str] = []
 
 @dataclass(frozen=True)
 class Count:
-    """Numbers of deliveries of rows, over all epochs."""
+    """The result of a count: how many deliveries of rows are right, repeated or missing, over all epochs."""
 
     once: int
-    #: Deliveries beyond the first of a row in an epoch.
+    #: Deliveries of a row beyond one for each epoch.
     twice: int
     never: int
-    #: Whether no epoch has a row twice.
+    #: Whether the steps make up all epochs, and no epoch has a row twice.
     is_each_epoch: bool
 
     def __str__(self) -> str:
@@ -38,7 +38,8 @@ def steps(job: Job) -> list[list[int]]:
 
 
 def count(trained: Sequence[Sequence[int]], rows: Sequence[int], epochs: int, per_epoch: int) -> Count:
-    """Counts the deliveries of ``rows`` in the steps. Each row is to be delivered once in each epoch."""
+    """Counts how often the steps in ``trained`` delivered each of ``rows``, which should be once in each
+    epoch."""
     seen = collections.Counter(row for step in trained for row in step)
     once = sum(min(seen[row], epochs) for row in rows)
     twice = sum(seen.values()) - once

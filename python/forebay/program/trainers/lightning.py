@@ -1,4 +1,4 @@
-"""Lightning's Trainer."""
+"""The test training of ``forebay verify --trainer`` with Lightning's Trainer."""
 
 from __future__ import annotations
 

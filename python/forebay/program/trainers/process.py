@@ -1,5 +1,5 @@
-"""One process of a training run: ``python -m forebay.program.trainers.process``, with the job on its standard
-input."""
+"""The program that each process of a test training runs: ``python -m forebay.program.trainers.process``, with
+the job on its standard input."""
 
 from __future__ import annotations
 

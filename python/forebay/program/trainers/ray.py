@@ -1,5 +1,5 @@
-"""Ray Train, which starts its own workers. The process that starts the workers dies with the worker that is
-killed."""
+"""The test training of ``forebay verify --trainer`` with Ray Train, which starts its own worker processes. If
+a worker is killed as planned, the process that started the workers kills itself too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .job import ROWS, Job, Training
 
 __all__: list[str] = []
 
-#: Seconds after which Ray's controller, which polls once in a second, has registered a checkpoint.
+#: Seconds to wait after a checkpoint until Ray's controller, which polls once per second, has registered it.
 REGISTERED_SECONDS = 3
 
 
@@ -28,7 +28,7 @@ def train(job: Job) -> None:
     from ray.train import RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
-    # Ray's own data sets need one more processor.
+    # Ray's own data sets need one processor more than the workers.
     ray.init("local", num_cpus=job.world + 1, include_dashboard=False, log_to_driver=False)
     data: dict[str, Any] = {}
     if job.source == "own":

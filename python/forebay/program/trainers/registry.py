@@ -1,4 +1,5 @@
-"""The trainers, with their titles, their packages and their limits."""
+"""The trainers of ``forebay verify --trainer``: their titles, the packages that they need, and their
+limits."""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ __all__: list[str] = []
 
 @dataclass(frozen=True)
 class Trainer:
-    """A trainer of a framework."""
+    """A framework's way to train, in which forebay is verified."""
 
     title: str
-    #: The modules that are imported, and the packages to install for them.
+    #: The modules that the trainer imports and, below, the packages to install for them.
     modules: tuple[str, ...]
     install: str
-    #: The loader that the framework's guide recommends.
+    #: The name of the loader that the framework's own guide recommends.
     own: str
-    #: Whether the trainer starts its processes itself.
+    #: Whether the framework itself starts the processes of a run.
     starts_processes: bool = False
     #: Whether the trainer can train in several processes.
     is_distributed: bool = True
-    #: Whether forebay reads the data itself, and not files that the framework wrote of the row ids.
+    #: Whether forebay reads the user's data, instead of row ids in files that the framework wrote.
     is_direct: bool = True
 
     def missing(self) -> str | None:

@@ -1,6 +1,7 @@
-"""Spark's TorchDistributor, which starts its own workers.
+"""The test training of ``forebay verify --trainer`` with Spark's TorchDistributor.
 
-The process that starts the workers dies with the worker that is killed.
+Spark starts the worker processes. If a worker is killed as planned, the process that started Spark kills
+itself too.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def train(job: Job) -> None:
     rows = [(row,) for row in np.load(Path(job.folder, ROWS)).tolist()]
     distributor = TorchDistributor(num_processes=job.world, local_mode=is_forebay, use_gpu=False)
     if is_forebay:
-        # The frame is written once, and the resumed run finds it by its name, because rows in memory have no
-        # fingerprint.
+        # The DataFrame is written once, and the resumed run finds it by its name; a DataFrame of rows in
+        # memory has no other identity.
         frame = session.createDataFrame(rows, ["row_id"])
         written = fb_spark.dataset(frame, Path(job.folder, "written"), name="rows")
         begin = partial(distributor.run, worker, job.text(), written)
@@ -46,7 +47,7 @@ def train(job: Job) -> None:
     try:
         begin()
     except Exception:
-        # A killed worker is only one of several causes of an error.
+        # The error may have another cause than the planned kill, which comes after ``job.kill`` steps.
         if job.kill is None or not job.ledger(0).exists() or len(job.ledger(0).read_text().splitlines()) < job.kill:
             raise
         session.stop()
@@ -61,7 +62,7 @@ def worker(text: str, written: Any) -> None:
 
 
 def own(text: str) -> None:
-    """The function that each worker runs over Spark's loader of its partition."""
+    """The function that each worker runs with Spark's own loader, which has one partition of the rows."""
     from pyspark.ml.torch.distributor import _get_spark_partition_data_loader
 
     from forebay.program.trainers.torch import joined

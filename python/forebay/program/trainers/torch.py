@@ -1,4 +1,4 @@
-"""A hand-written loop over PyTorch's own loader, as in PyTorch's guides."""
+"""The test training of ``forebay verify --trainer`` with a hand-written loop, as in PyTorch's guides."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def train(run: Training, written: Any = None) -> None:
 
 
 def joined(run: Training) -> Callable[[], Any]:
-    """Joins the processes of a plain loop. Returns a function that waits for the other processes at each
-    step, as the exchange of gradients would."""
+    """Connects the processes of a hand-written loop. Returns a function that waits at each step for the other
+    processes, as the exchange of gradients would."""
     import torch.distributed as dist
 
     if run.world == 1:
@@ -47,7 +47,7 @@ def joined(run: Training) -> Callable[[], Any]:
 
 
 def own(run: Training) -> tuple[Any, Any]:
-    """PyTorch's own loader and its sampler."""
+    """Makes PyTorch's own loader and its sampler."""
     import torch
     from torch.utils.data import DataLoader, DistributedSampler
 

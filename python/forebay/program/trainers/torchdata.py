@@ -1,4 +1,5 @@
-"""A hand-written loop over a StatefulDataLoader."""
+"""The test training of ``forebay verify --trainer`` with a hand-written loop and torchdata's
+StatefulDataLoader."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""``forebay verify --trainer``: forebay inside a framework, and the framework's own loader over the same
-rows.
+"""The Python part of ``forebay verify --trainer``: it trains inside a framework with forebay and with the
+framework's own loader, and counts the rows that each delivered.
 
-The program passes the job on standard input, and prints the lines on standard output.
+The compiled program passes the options as JSON on standard input, and reads the counts as JSON from standard
+output.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from .registry import TRAINERS
 
 __all__: list[str] = []
 
-#: The fewest steps of an epoch with which a run can be killed between two checkpoints.
+#: The smallest number of steps in an epoch, so that a run can be killed between two checkpoints.
 MIN_STEPS = 8
 
-#: The share of an epoch after which a checkpoint is saved.
+#: The share of an epoch, from 0 to 1, between two checkpoints.
 CHECKPOINT_SHARE = 0.4
 
-#: Steps after a checkpoint at which the run is killed.
+#: The number of steps after the first checkpoint at which a run is killed.
 KILLED_AFTER_STEPS = 2
 
 #: Rows in a batch while the row ids are read.
@@ -38,7 +39,7 @@ ROWS_AT_ONCE = 65_536
 
 
 def main() -> int:
-    """Reads the job, and prints the counts of the rows as JSON."""
+    """Reads the options from standard input, and prints the counts of the rows as JSON."""
     try:
         said = verify(json.load(sys.stdin))
     except ForebayError as error:
@@ -48,7 +49,7 @@ def main() -> int:
 
 
 def verify(told: dict[str, Any]) -> dict[str, Any]:
-    """Runs both loaders of a trainer."""
+    """Runs the test training with both loaders of a trainer, and returns the counts of the rows."""
     trainer = TRAINERS[told["trainer"]]
     missing = trainer.missing()
     if missing is not None:
@@ -73,7 +74,7 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
         rows = ids[: steps * global_batch]
         np.save(Path(folder, ROWS), rows)
         for source, with_what in (("forebay", "forebay"), ("own", trainer.own)):
-            # Progress is printed, because a cluster takes minutes to start and end on a busy machine.
+            # Progress is printed, because Ray and Spark may take minutes to start and end.
             print(f"{trainer.title} with {with_what}: run, killed and resumed", file=sys.stderr, flush=True)
             job = Job(
                 trainer=told["trainer"],
@@ -91,8 +92,8 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
                 world=world,
                 resumes=False,
             )
-            # forebay leaves out the rows that do not fill a step, other ones in each epoch, so it may deliver
-            # any row. The framework's own loader is given only rows that fill steps.
+            # In each epoch forebay leaves out the rows that do not fill a step. These are other rows in each
+            # epoch, so it may deliver any row. The framework's own loader gets only rows that fill steps.
             expected = ids if source == "forebay" and trainer.is_direct else rows
             planned = {"planned_never": (len(expected) - len(rows)) * epochs}
             try:

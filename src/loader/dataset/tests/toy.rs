@@ -1,4 +1,5 @@
-//! A table format as another crate would add it: its whole list is one file, `_toy/table.json`.
+//! A toy table format, defined as another crate would do it. The list of a table's files is one file,
+//! `_toy/table.json`.
 
 use std::sync::Arc;
 
@@ -28,9 +29,9 @@ struct List {
 #[derive(Deserialize)]
 struct Member {
     path: String,
-    /// The value of the column `split` in all rows.
+    /// The value of the column `split` in all rows of the file.
     split: String,
-    /// The ordinals of deleted rows in the file, ascending.
+    /// The numbers of the deleted rows in the file, ascending.
     deleted: Vec<u32>,
     rows: Option<u64>,
     /// The columns with their types: `long` or `string`.

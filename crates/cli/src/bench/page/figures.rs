@@ -6,7 +6,8 @@ use crate::page::formats::{millis, plain, ratio, size, whole};
 use crate::page::{Figure, Group, Say};
 use crate::units::{percent, seconds};
 
-/// The figures by heading.
+/// The figures of the table under each heading: a name, the path in the report, and how the number is
+/// formatted.
 const TABLE: &[(&str, &[Figure])] = &[
     (
         "Run",
@@ -117,7 +118,8 @@ pub(super) const HEAD: &[Figure] = &[
     ("peak memory", "/peak_rss_bytes", size),
 ];
 
-/// The figures by heading.
+/// The figures of the table in groups, one for each heading. The figures of each rank are part of the group
+/// `Accelerator`.
 pub(super) fn groups(report: &Value) -> Vec<Group> {
     let group = |(heading, figures): &(&str, &[Figure])| {
         let mut group = Group::new(heading, figures);

@@ -12,7 +12,8 @@ const MIN_CURVE_SECONDS: usize = 2;
 /// The meanings of the lines of two runs.
 const LEGEND: [(&str, &str); 2] = [("first", "this run"), ("before", "before")];
 
-/// Plots utilisation second by second, or the rate if there is no accelerator, over that of an earlier run.
+/// Plots the utilisation in each second, or the rate if there is no accelerator. An earlier run is drawn in
+/// the same plot.
 pub(super) fn over_time(report: &Drawn, before: Option<&Drawn>) -> Option<String> {
     match &report.accelerator {
         Some(simulated) => {
@@ -60,7 +61,7 @@ fn seconds_axis(now: &[f64], before: Option<&[f64]>) -> Axis {
     Axis::up_to(longest as f64, "seconds since the first batch", plain)
 }
 
-/// Draws a run over an earlier one, and finishes the plot.
+/// Draws an earlier run, if there is one, and the present run on top of it; then finishes the plot.
 fn finish(mut plot: Plot, now: &[f64], before: Option<&[f64]>) -> String {
     if let Some(before) = before {
         plot.line("before", stairs(before, 1.0));

@@ -21,17 +21,18 @@ use serde::{Deserialize, Serialize};
 use crate::console::{Console, note};
 use crate::synth::{FileLayout, Gallery, Order, RowKind, files};
 
-/// The version of the data; data of another version has another name.
+/// The version of the generated data. It is part of the folder's name, so data of an older version is not
+/// reused.
 const VERSION: u32 = 1;
 /// The manifest's name begins with `_`, like `_SUCCESS`, so that it is not taken for data.
 const MANIFEST: &str = "_manifest.json";
 const SEED: u64 = 0;
 const CLASSES: u32 = 1_000;
-/// The JPEG quality at which pictures of the published size in bytes have about the width and height of those
-/// that the demands were measured on.
+/// The JPEG quality of the pictures. At this quality, a picture of the published number of bytes has about
+/// the width and height of the pictures that the demands were measured on.
 const QUALITY: RangeInclusive<u8> = 97..=98;
-/// How many row groups a file of pictures has, so that large sets of pictures are in several files. Data of
-/// other kinds is in one file up to the published size.
+/// The number of row groups in a file, so that large sets of pictures are split into several files. A file of
+/// embeddings has one row group.
 const ROW_GROUPS_PER_FILE: u64 = 250;
 
 /// A data set that a workload reads.
@@ -103,7 +104,7 @@ impl Set {
     }
 }
 
-/// Returns an error if the folder differs from its manifest.
+/// Returns an error if the files in the folder are not those that its manifest lists.
 fn check(place: &Path, rows: u64) -> Result<()> {
     let unfit = |why: String| {
         Error::new(ErrorKind::Corrupt, why).at(shown(place)).hint("remove the folder, and it is made again")

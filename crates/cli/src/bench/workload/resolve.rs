@@ -9,8 +9,8 @@ use crate::bench::args::Args;
 use crate::console::Console;
 use crate::location::Location;
 
-/// How long a workload runs if nothing else ends it: some steps of the slowest workload, or some epochs of
-/// the others.
+/// How long a workload runs if the arguments set no end: enough for some steps of the slowest workload, or
+/// for some epochs of the others.
 const WORKLOAD_TIME: Duration = Duration::from_secs(30);
 
 /// Replaces the workload in `args`, if there is one, by plain options. Missing data is made.
@@ -31,7 +31,8 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let place = set.at(&folder, console)?;
     resolved.loader.location = Location::folder(&place);
     resolved.loader.batch_size = demand.rows;
-    // A step takes the same time with any number of rows, so all batches must be full.
+    // A simulated step takes the same time for a small last batch as for a full one, so small batches are
+    // dropped.
     resolved.loader.drop_last = true;
     resolved.loader.columns = workload.columns();
     resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Some colours, for which torchvision's functions on tensors gave the expected results.
+/// Four colours. The tests have the results that torchvision's functions on tensors give for them.
 const COLOURS: [u8; 12] = [200, 30, 90, 10, 250, 128, 77, 77, 77, 0, 0, 255];
 
 fn after(change: ColourChange) -> [u8; 12] {
@@ -9,7 +9,8 @@ fn after(change: ColourChange) -> [u8; 12] {
     pixels
 }
 
-/// Makes a change of one pixel, by the formulas as they are written down.
+/// Changes one pixel by the formulas as torchvision writes them, to check the fast code. `mean` is the
+/// image's mean grey.
 fn changed(pixel: [u8; RGB], change: ColourChange, mean: f32) -> [u8; RGB] {
     let [r, g, b] = pixel.map(f32::from);
     let grey = (r * WEIGHTS[0] + g * WEIGHTS[1] + b * WEIGHTS[2]) as u8;

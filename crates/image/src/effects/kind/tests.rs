@@ -3,7 +3,7 @@ use super::*;
 
 const SIZE: Size = Size { height: 331, width: 662 };
 
-/// Values that torchvision 0.29 gave.
+/// Compares magnitudes with those that torchvision 0.29 gave.
 #[test]
 pub(super) fn magnitudes_are_torchvisions() {
     let (narrow, wide) = (Ranges::of(SIZE), Ranges::WIDE);
@@ -21,7 +21,8 @@ pub(super) fn magnitudes_are_torchvisions() {
     assert_eq!(bits(&wide, 7), [8, 7, 6, 5, 4, 3, 2]);
 }
 
-/// The numbers of `torch.linspace`. Some of them differ from a product and a sum that are rounded separately.
+/// Compares magnitudes with `torch.linspace`. Some would differ if the product and the sum were rounded
+/// separately.
 #[test]
 fn magnitudes_are_torchvisions_to_the_last_bit() {
     let side = Size { height: 224, width: 224 };
@@ -58,7 +59,7 @@ fn magnitudes_are_torchvisions_to_the_last_bit() {
 const SMALL: Size = Size { height: 4, width: 5 };
 const LEVELS: usize = 60;
 
-/// A small picture in which neighbours differ.
+/// A small picture in which neighbouring pixels differ.
 fn picture() -> [u8; LEVELS] {
     std::array::from_fn(|at| {
         let (x, y, channel) = (at / RGB % 5, at / RGB / 5, at % RGB);
@@ -80,7 +81,7 @@ fn operations_are_torchvisions() {
     assert_eq!(OperationKind::Identity.operation(0.0, SMALL, &AutoAugment::svhn()), None);
 }
 
-/// Operations by a magnitude, and the pixels that torchvision 0.29 makes of the picture.
+/// Operations with their magnitudes, and the pixels that torchvision 0.29 makes of the picture.
 const GOLDEN: [((OperationKind, f64, Interpolation), [u8; LEVELS]); 18] = [
     (
         (OperationKind::ShearX, 0.3, Interpolation::Nearest),

@@ -1,19 +1,19 @@
 //! The bits of a scan, with its byte stuffing removed.
 //!
-//! Bytes of the scan are copied into a window without the stuffed zeros, eight at a time where none is 0xFF.
-//! So a refill has no branch: it is the fourth variant of Fabian Giesen's "Reading bits in far too many
-//! ways".
+//! Bytes of the scan are copied into a window without the stuffed zeros; eight bytes at a time are copied if
+//! none of them is 0xFF. Because of the window, loading more bits needs no branch: this is the fourth variant
+//! in Fabian Giesen's "Reading bits in far too many ways".
 
 use super::super::markers::PREFIX;
 
 /// The number of bytes of the window, which stays in the first-level cache.
 const WINDOW_BYTES: usize = 8192;
 const WORD: usize = size_of::<u64>();
-/// The most bytes of the window that are filled, so that a word that begins within them ends within the
-/// window.
+/// The largest number of bytes that are copied to the window. Eight bytes can then be loaded from any of them
+/// without reading beyond the window.
 const MAX_FILLED_BYTES: usize = WINDOW_BYTES - WORD;
-/// The bytes of the largest minimum coded unit (ten blocks of 64 symbols of 27 bits), and the word that is
-/// loaded ahead.
+/// The number of bytes that reading one minimum coded unit (MCU) may need: ten blocks of 64 symbols of 27
+/// bits, and the word that is loaded ahead.
 const MCU_BYTES: usize = 10 * 64 * 27 / 8 + WORD;
 
 /// The number of bits that are always available after a refill.
@@ -35,7 +35,8 @@ pub(super) struct Bits<'a> {
     window: &'a mut BitBuffer,
     /// The number of bytes of the window that belong to the scan.
     filled: usize,
-    /// Whether a marker is at `next`, or the scan ends early; zeros follow the filled bytes.
+    /// Whether copying has ended, because a marker is at `next` or the scan is cut off. The filled bytes are
+    /// then followed by zeros.
     ended: bool,
     head: Head,
 }
@@ -48,7 +49,7 @@ pub(super) struct Head {
     /// The next bits, with the first one in the highest place.
     bits: u64,
     count: u32,
-    /// Whether the bits that were read are not a code, or a code went beyond its block.
+    /// Whether the bits contained an invalid code, or a code that went beyond its block.
     pub(super) damaged: bool,
 }
 
@@ -66,7 +67,8 @@ impl<'a> Bits<'a> {
         follows
     }
 
-    /// Whether all bits were read and a marker follows, after less than a byte of padding.
+    /// Whether the marker `marker` comes next: all bits before it were read, except for less than a byte of
+    /// padding.
     pub(super) fn stops_at(&mut self, marker: u8) -> bool {
         if !self.ended {
             self.slide();
@@ -74,8 +76,8 @@ impl<'a> Bits<'a> {
         self.ended && (0..8).contains(&self.left()) && self.scan[self.next..].starts_with(&[PREFIX, marker])
     }
 
-    /// The number of bytes from the next marker on, if all bits before it were read and valid, except for
-    /// less than a byte of padding.
+    /// The number of bytes that are left from the next marker to the end of the data; `None` if the bits
+    /// before the marker were invalid or not all read. Less than a byte of padding may be unread.
     pub(super) fn end(&mut self) -> Option<usize> {
         if !self.ended {
             self.slide();
@@ -94,7 +96,7 @@ impl<'a> Bits<'a> {
         (self.filled as isize - self.head.at as isize) * 8 + self.head.count as isize
     }
 
-    /// Copies bytes until the next `MCU_BYTES` are in the window.
+    /// Copies bytes of the scan, so that the window has the next `MCU_BYTES` bytes.
     #[inline]
     pub(super) fn prepare(&mut self) {
         if self.filled < self.head.at + MCU_BYTES && !self.ended {
@@ -102,7 +104,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// Whether `MCU_BYTES` from a position on are in the window, or all that the scan has left.
+    /// Whether the window has the `MCU_BYTES` bytes after `head`, or all remaining bytes of the scan.
     #[inline(always)]
     pub(super) fn covers(&self, head: Head) -> bool {
         self.filled >= head.at + MCU_BYTES || self.ended
@@ -143,7 +145,7 @@ impl<'a> Bits<'a> {
         self.next += plain;
     }
 
-    /// Copies the next byte: a stuffed 0xFF, or one of the last bytes.
+    /// Copies a single byte: a stuffed 0xFF, or one of the last bytes of the data, which do not fill a word.
     #[inline]
     fn copy_prefix(&mut self) {
         if self.filled == MAX_FILLED_BYTES {
@@ -155,7 +157,7 @@ impl<'a> Bits<'a> {
                 self.ended = true;
                 return;
             }
-            // These are the last bytes, or fill bytes, which a valid file has only before a marker.
+            // The scan is cut off, or a fill byte comes before a marker. Such a file is left to the library.
             [] | [PREFIX, ..] => {
                 self.ended = true;
                 self.head.damaged = true;
@@ -168,7 +170,7 @@ impl<'a> Bits<'a> {
         self.next += length;
     }
 
-    /// A reader for the bits of one MCU, which is kept in registers.
+    /// Makes a reader for the bits of one MCU. The reader is small enough to be kept in registers.
     #[inline(always)]
     pub(super) fn reader(&self) -> Reader<'_> {
         Reader { window: &self.window.0, head: self.head }
@@ -181,7 +183,7 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Reads the bits of one MCU, for which the window was prepared.
+/// Reads the bits of one MCU after [`Bits::prepare`] has filled the window for it.
 pub(super) struct Reader<'w> {
     window: &'w [u8; WINDOW_BYTES],
     pub(super) head: Head,
@@ -192,7 +194,7 @@ impl Reader<'_> {
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let Head { at, bits, count, damaged } = self.head;
-        // Only a damaged scan reads beyond the window, and reads zeros there.
+        // A damaged scan may read beyond the window, where all bits are zero.
         let word = self.window.get(at..).and_then(|rest| rest.first_chunk::<WORD>()).unwrap_or(&[0; WORD]);
         self.head = Head {
             at: at + ((63 - count) >> 3) as usize,

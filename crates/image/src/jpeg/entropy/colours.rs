@@ -1,8 +1,9 @@
 //! Converts luma and chroma to a row of RGB, with exactly the smooth upsampling and the rounding of the
 //! library.
 //!
-//! A row is read once and written once. Pixels of even and odd columns are computed separately, since both
-//! come from the same sample of halved chroma. They are interleaved when they are bytes again.
+//! A row is read once and written once. Pixels of even and odd columns are computed separately, because each
+//! pair of columns uses the same sample of halved chroma. The two are interleaved after they have been
+//! converted back to bytes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -1,4 +1,4 @@
-//! The header of a JPEG, and the header of a baseline JPEG with the same coefficients.
+//! Reads the header of a JPEG, and makes the header of a baseline JPEG with the same coefficients.
 //!
 //! The library makes pixels from coefficients of any origin, if it is given a baseline header for them. The
 //! header has the segments that affect pixels: quantisation, the frame, and those of JFIF and Adobe, which
@@ -33,7 +33,7 @@ const UNUSED_TABLES: [u8; 40] = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) id: u8,
-    /// The sampling factors.
+    /// The sampling factors, `across` and `down`.
     pub(super) across: u8,
     pub(super) down: u8,
 }
@@ -77,7 +77,8 @@ impl Frame {
         (largest(|component| component.across), largest(|component| component.down))
     }
 
-    /// The number of blocks of a component in an MCU of a scan of all components, across and down.
+    /// The number of blocks of a component in an MCU, across and down. A scan of a single component has MCUs
+    /// of one block.
     pub(super) fn blocks_of_mcu(&self, component: &Component) -> (usize, usize) {
         match self.components.len() {
             1 => (1, 1),
@@ -104,7 +105,7 @@ impl Frame {
         self.height.div_ceil(BLOCK * down)
     }
 
-    /// The number of blocks of all MCUs.
+    /// The number of blocks in the whole frame.
     pub(super) fn blocks(&self) -> usize {
         let of_mcu = |component| {
             let (across, down) = self.blocks_of_mcu(component);
@@ -114,7 +115,7 @@ impl Frame {
     }
 }
 
-/// Marker segments that directly follow each other.
+/// Iterates over the marker segments of a JPEG header.
 pub(super) struct Segments<'a> {
     /// All bytes that follow the segments read so far.
     pub(super) rest: &'a [u8],
@@ -149,7 +150,8 @@ impl BaselineHeader {
         BaselineHeader(vec![PREFIX, SOI])
     }
 
-    /// Adds a segment if it affects pixels; `false` if a header must not have it.
+    /// Adds a segment if it affects pixels, and ignores it otherwise. Returns false if the segment is not
+    /// allowed in a header.
     pub(super) fn add(&mut self, (marker, content, segment): Segment<'_>) -> bool {
         match marker {
             APP0 | APP14 | DQT => self.0.extend(segment),

@@ -60,7 +60,7 @@ unsafe extern "C" {
 /// A decompressor, for one thread at a time.
 pub(super) struct Library {
     raw: NonNull<Raw>,
-    /// The memory for planes of rows that are made without the library.
+    /// The memory for sample planes, used when rows are made without the library.
     samples: Vec<u8>,
 }
 
@@ -71,12 +71,12 @@ impl Library {
         Some(Library { raw, samples: Vec::new() })
     }
 
-    /// The number of bytes that the library holds between two images.
+    /// The number of bytes that are kept between two images.
     pub(super) fn bytes(&self) -> u64 {
         self.samples.capacity() as u64
     }
 
-    /// Frees the memory for planes.
+    /// Frees the memory for sample planes.
     pub(super) fn free(&mut self) {
         self.samples = Vec::new();
     }
@@ -180,8 +180,8 @@ impl<'a> DecodableScan<'a> {
         self.request.colours
     }
 
-    /// The sampling factors of the components, across and down: luma, or luma and chroma. `None` for other
-    /// colours.
+    /// The sampling factors of all components (across, down), and the number of components. `None` if the
+    /// image is neither grey nor luma and chroma.
     pub(super) fn sampling(&self) -> Option<([[u32; 2]; COMPONENTS], usize)> {
         let RawScan { across, down, luma_and_chroma, .. } = self.raw;
         let factors = std::array::from_fn(|component| [across[component], down[component]]);
@@ -195,14 +195,14 @@ impl<'a> DecodableScan<'a> {
 
     /// The quantisation steps of the coefficients of a component, in natural order.
     pub(super) fn quantization(&self, component: usize) -> Option<&[u16; 64]> {
-        // SAFETY: the library has a table there, or null; it lives until the scan is dropped.
+        // SAFETY: the pointer is null, or points to a table that lives until the scan is dropped.
         unsafe { self.raw.quantization.get(component)?.as_ref() }
     }
 }
 
 impl Drop for DecodableScan<'_> {
     fn drop(&mut self) {
-        // SAFETY: the decompressor is live; this makes it idle, also if it already is.
+        // SAFETY: the decompressor is live. The call makes it idle, and does nothing if it is idle already.
         unsafe { forebay_library_give_up(self.library.raw.as_ptr()) }
     }
 }
@@ -213,7 +213,8 @@ struct ReadState<'a, F> {
 }
 
 unsafe extern "C" fn call<F: FnMut(Option<&mut [&mut Block]>)>(state: *mut c_void, blocks: *mut *mut Block) {
-    // SAFETY: `read` has handed in this state, of the same `F`, and waits.
+    // SAFETY: the caller of the library passed a pointer to a `ReadState` of this `F`, and does not use it
+    // until the library returns.
     let ReadState { decode, blocks_in_mcu } = unsafe { &mut *state.cast::<ReadState<'_, F>>() };
     let blocks = NonNull::new(blocks).map(|blocks| {
         // SAFETY: the library passes as many pointers as an MCU has blocks, each to a block of its own.

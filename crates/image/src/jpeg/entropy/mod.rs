@@ -40,7 +40,7 @@ pub(super) use request::Request;
 use sequential::{Mcus, NATURAL, Tables};
 use tables::{AcTable, DcTable, Known};
 
-/// The library, tables and buffers of a thread.
+/// The library, tables and buffers that one thread reuses for all its images.
 #[derive(Default)]
 pub(super) struct EntropyDecoder {
     library: Option<Library>,
@@ -52,8 +52,8 @@ pub(super) struct EntropyDecoder {
 }
 
 impl EntropyDecoder {
-    /// Decodes a region of a reduced image, or all of it, into `out`, which has exactly that length. Returns
-    /// whether it did; if not, the content of `out` is unspecified.
+    /// Decodes a region of a baseline JPEG, or the whole image, into `out`, whose length must fit exactly.
+    /// Returns false if the image is declined; `out` may then contain anything.
     pub(super) fn baseline(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
         let EntropyDecoder { library, dc, ac, window, .. } = self;
         let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
@@ -63,7 +63,7 @@ impl EntropyDecoder {
         scan.read(region, |blocks| mcus.next(blocks), out) && mcus.sound()
     }
 
-    /// Decodes a progressive JPEG of at most `max_scans` scans, like [`baseline`](Self::baseline).
+    /// Decodes a progressive JPEG of at most `most_scans` scans, like [`baseline`](Self::baseline).
     pub(super) fn progressive(
         &mut self,
         request: Request<'_>,
@@ -102,7 +102,7 @@ impl EntropyDecoder {
         mcus.sound().then(|| writer.finish(facts, &header)).flatten()
     }
 
-    /// Packs all coefficients of a progressive JPEG of at most `max_scans` scans; `None` if it is declined.
+    /// Packs all coefficients of a progressive JPEG of at most `most_scans` scans; `None` if it is declined.
     pub(super) fn pack_progressive(
         &mut self,
         request: Request<'_>,
@@ -122,8 +122,7 @@ impl EntropyDecoder {
         writer.finish(facts, &header)
     }
 
-    /// Packs all coefficients of a JPEG of any kind, as the library alone decodes it; `None` if it is
-    /// declined.
+    /// Packs all coefficients of a JPEG of any kind, which the library reads; `None` if it is declined.
     pub(super) fn pack_other(&mut self, request: Request<'_>, facts: Facts) -> Option<PackedImage> {
         let (header, frame) = header(request.encoded)?;
         let mut writer = Writer::new(&frame);
@@ -134,8 +133,8 @@ impl EntropyDecoder {
             return None;
         }
         drop(scan);
-        // This library is a new one, because later scans may refer to tables of earlier images, which a
-        // decompressor keeps.
+        // A new library is used here, because a used one keeps the tables of earlier images, and later scans
+        // might refer to those tables.
         let read = Library::new()?.coefficients(request, in_mcu, |blocks| {
             let blocks = blocks.unwrap_or_default().iter();
             writer.add(blocks.map(|block| (&**block, nonzero(block))));
@@ -157,8 +156,8 @@ impl EntropyDecoder {
         scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
     }
 
-    /// Makes a JPEG of packed coefficients, with one scan or with the components `apart`, and with `exif` as
-    /// the segment APP1 if it has any bytes; `None` if the coefficients are damaged.
+    /// Makes a JPEG of packed coefficients: with one scan, or with a scan for each component if `apart`.
+    /// `exif` becomes the segment APP1 unless it is empty. Returns `None` if the coefficients are damaged.
     pub(super) fn unpack(&mut self, request: Request<'_>, apart: bool, exif: &[u8]) -> Option<Vec<u8>> {
         let header = packed::header(request.encoded)?;
         let scan = ready(&mut self.library)?.start(Request { encoded: header, ..request })?;
@@ -189,7 +188,8 @@ fn ready(library: &mut Option<Library>) -> Option<&mut Library> {
     library.as_mut()
 }
 
-/// The mask of a block's AC coefficients that are not zero, in zigzag order from the highest bit.
+/// The mask of a block's AC coefficients that are not zero. Bit `63 - k` stands for coefficient `k` in zigzag
+/// order.
 fn nonzero(block: &Block) -> u64 {
     let bit = |k: usize| (u64::from(block[usize::from(NATURAL[k])] != 0) << 63) >> k;
     (1..block.len()).fold(0, |mask, k| mask | bit(k))
@@ -204,7 +204,7 @@ fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
         match marker {
             SOS => break,
             0xC0 | 0xC1 | 0xC2 | 0xC9 | 0xCA if frame.is_none() => frame = Some(Frame::read(content)?),
-            // Only arithmetic coding uses this segment.
+            // This segment is only for arithmetic coding, which the new header does not use.
             DAC => continue,
             _ => {}
         }

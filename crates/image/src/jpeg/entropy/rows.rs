@@ -1,9 +1,11 @@
-//! Makes rows of pixels from blocks without the library, for images whose chroma has an ordinary sampling. At
-//! a reduced scale, luma blocks have fewer samples and blocks of halved chroma have twice as many as these,
-//! so that chroma is no longer halved.
+//! Makes rows of pixels from blocks of coefficients, for images with a common chroma sampling; libjpeg-turbo
+//! does it for the others. For an image that is reduced, the transform gives fewer samples for a block of
+//! luma. If chroma has half the resolution, its blocks give twice as many samples per side as those of luma,
+//! so that it needs no upsampling.
 //!
-//! A row of MCUs is decoded and transformed into planes that hold two of these rows. Pixels are made from
-//! them at once, while they are in the first-level cache: all rows whose chroma above and below is known.
+//! The planes hold the samples of two rows of MCUs. After each row of MCUs is decoded and transformed into
+//! them, all pixels are made for which the chroma above and below is known, while the samples are in the
+//! first-level cache.
 
 #[cfg(test)]
 mod tests;
@@ -15,52 +17,54 @@ use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::jpeg::ffi::Region;
 
-/// The number of MCUs that are decoded before they are transformed, which fills whole jobs for any component.
+/// The number of MCUs to decode before they are transformed. It is such that each component has a whole
+/// number of transform jobs.
 const BUNCH: usize = TRANSFORMS;
-/// The most blocks that a component has in a bunch of MCUs: four in each.
+/// The most blocks of one component in a bunch of MCUs: four in each MCU.
 const MAX_BLOCKS: usize = 4 * BUNCH;
 /// The number of rows of MCUs that the planes hold.
 const HELD_ROWS: usize = 2;
-/// The least width of a region in pixels. The library does not smooth the chroma of images of a few columns.
+/// The least width in pixels of a region that is decoded here. libjpeg-turbo does not smooth the chroma of an
+/// image with only a few columns.
 const MIN_WIDTH: u32 = 16;
-/// The number of bytes by which the pitch of a plane differs from a power of two. With a power of two, rows
-/// would displace each other in the cache.
+/// The number of bytes that keep the pitch of a plane from being a power of two. Otherwise, rows would
+/// displace each other in the cache.
 const STAGGER_BYTES: usize = 64;
 
-/// The fastest functions of a machine, whose pixels must equal those of the library.
+/// The fastest functions of this processor. Their pixels must equal those of libjpeg-turbo.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     pub(super) transform: Transform,
-    /// The transform for blocks at a reduced scale.
+    /// The transform for blocks of an image that is reduced.
     pub(super) reduced: Transform,
     pub(super) colours: Colours,
 }
 
 impl Functions {
-    /// The functions of this machine; `None` if the library does all the work.
+    /// The functions of this processor; `None` if there are none, so that libjpeg-turbo does all the work.
     pub(super) fn fastest() -> Option<Functions> {
         let (transform, colours) = (transform::all().next()?, colours::all().next()?);
         Some(Functions { transform, reduced: transform::reduced()?, colours })
     }
 }
 
-/// The samples of a component in two rows of MCUs, and how they are made.
+/// The samples of one component in two rows of MCUs, and what is needed to make them from blocks.
 #[derive(Clone, Copy)]
 struct Plane<'a> {
     /// The offset of the first sample of the first row.
     start: usize,
     /// The number of bytes between rows.
     pitch: usize,
-    /// The number of blocks in an MCU, across and down.
+    /// The number of the component's blocks in an MCU, across and down.
     across: usize,
     down: usize,
     side: usize,
-    /// The number of samples across the region.
+    /// The number of samples in a row of the region.
     width: usize,
     height: usize,
     quantization: &'a [u16; 64],
-    /// The blocks of a bunch of MCUs, one MCU after the other: where they are stored, and where their samples
-    /// go.
+    /// For the blocks of a bunch of MCUs, one MCU after the other: the index of the block, and the offset of
+    /// its samples in the plane.
     blocks: [usize; MAX_BLOCKS],
     offsets: [usize; MAX_BLOCKS],
 }
@@ -79,9 +83,9 @@ impl Plane<'_> {
         offsets: [0; MAX_BLOCKS],
     };
 
-    /// The offset of a row of the component.
+    /// The offset in the plane of row `y` of the component. The plane holds only the latest rows.
     fn row(&self, y: usize) -> usize {
-        // The result is a power of two, since an MCU has one or two blocks down.
+        // The number of rows is a power of two, because an MCU has one or two blocks down.
         let rows = HELD_ROWS * self.down * self.side;
         self.start + (y & (rows - 1)) * self.pitch
     }
@@ -92,8 +96,9 @@ impl Plane<'_> {
     }
 }
 
-/// For each block of a bunch, the number of blocks before it, and the offset of its samples in the plane. If
-/// an MCU has fewer than four blocks, the last entries are unused.
+/// For each block of a component in a bunch of MCUs, its index among the blocks of the bunch, and the offset
+/// of its samples in the plane. If an MCU has fewer than four blocks of the component, the last entries are
+/// unused.
 fn places(
     (across, down): (usize, usize),
     (side, pitch): (usize, usize),
@@ -109,8 +114,8 @@ fn places(
     (blocks, offsets)
 }
 
-/// The upsampling that chroma still needs after its blocks were transformed to samples, of which a block has
-/// these numbers across and down; `None` if it is left to the library.
+/// The upsampling that chroma still needs after the transform, if blocks of each component give `sides`
+/// samples across and down; `None` if only libjpeg-turbo supports it.
 fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     let luma = *sides.first()?;
     let as_luma = sides.iter().all(|side| *side == luma);
@@ -122,16 +127,16 @@ fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     }
 }
 
-/// Makes the rows of a region.
+/// Makes the rows of pixels of a region.
 pub(super) struct RegionRows<'a> {
     functions: Functions,
     chroma: Chroma,
     region: Region,
     colours: usize,
     planes: [Plane<'a>; 3],
-    /// The number of planes that are needed: only luma for grey pixels.
+    /// The number of planes that are needed: only that of luma for grey pixels.
     needed: usize,
-    /// The number of blocks in an MCU.
+    /// The number of blocks in an MCU, over all components.
     in_mcu: usize,
     /// The number of MCUs in a row of the image.
     mcus_per_row: usize,
@@ -141,7 +146,7 @@ pub(super) struct RegionRows<'a> {
 }
 
 impl<'a> RegionRows<'a> {
-    /// Prepares the rows; `None` if the region is left to the library.
+    /// Prepares to make the rows; `None` if the region must be decoded by libjpeg-turbo.
     pub(super) fn new(
         scan: &'a DecodableScan<'_>,
         region: Region,
@@ -204,7 +209,7 @@ impl<'a> RegionRows<'a> {
         })
     }
 
-    /// Makes all rows, like [`DecodableScan::read`]. `samples` is the memory for planes.
+    /// Makes all rows of the region, like [`DecodableScan::read`]. `samples` is the memory for the planes.
     pub(super) fn read<F>(&self, samples: &mut Vec<u8>, mut decode: F, out: &mut [u8]) -> Option<()>
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -216,8 +221,8 @@ impl<'a> RegionRows<'a> {
         let mcu_height = luma.down * luma.side;
         let smooth_down = self.chroma.is_halved_down() && self.colours > 1;
         let (first, end) = (self.region.y as usize, (self.region.y + self.region.height) as usize);
-        // Rows of pixels are made in the groups that share a row of chroma; the rows of chroma above and
-        // below it are needed too.
+        // Rows of pixels are made in groups that share a row of chroma. They also need the rows of chroma
+        // above and below it.
         let beyond = if smooth_down { 2 } else { 0 };
         let top = if smooth_down { first.saturating_sub(1) } else { first } / mcu_height;
         let bottom = ((end - 1) / luma.down * luma.down + beyond).min(luma.height - 1) / mcu_height;
@@ -239,7 +244,7 @@ impl<'a> RegionRows<'a> {
         (y == end).then_some(())
     }
 
-    /// Decodes a row of MCUs into the planes.
+    /// Decodes a row of MCUs and transforms it into samples in the planes.
     fn decode_row<F>(
         &self,
         mcu_row: usize,
@@ -269,8 +274,8 @@ impl<'a> RegionRows<'a> {
         }
     }
 
-    /// Makes the samples of `count` MCUs, the first of which is in this row of the image and this column of
-    /// the region.
+    /// Transforms `count` MCUs into samples. The first one is at row `mcu_row` of the image, and at column
+    /// `column` of the region.
     fn transform(
         &self,
         plane: &Plane<'_>,
@@ -280,8 +285,8 @@ impl<'a> RegionRows<'a> {
     ) {
         let start = plane.row(mcu_row * plane.down * plane.side) + column * plane.across * plane.side;
         let transform = if plane.side == SIDE { self.functions.transform } else { self.functions.reduced };
-        // The last job of a row may have blocks of MCUs outside the region, whose samples are outside as
-        // well.
+        // The last job of a row may also have blocks beyond the region. Their samples are outside the region
+        // as well.
         let jobs = (count * plane.in_mcu()).div_ceil(TRANSFORMS);
         let places = plane.blocks.as_chunks().0.iter().zip(plane.offsets.as_chunks().0);
         for (of_job, offsets) in places.take(jobs) {
@@ -298,8 +303,8 @@ impl<'a> RegionRows<'a> {
         }
     }
 
-    /// Repeats the samples of chroma at both borders of the region, because a pixel also depends on a
-    /// neighbour.
+    /// Repeats the first and the last chroma sample of each row beyond the region's borders, because
+    /// upsampling also needs a neighbour.
     fn widen(&self, mcu_row: usize, samples: &mut [u8]) {
         for plane in &self.planes[1..] {
             for y in mcu_row * SIDE..(mcu_row + 1) * SIDE {
@@ -310,7 +315,7 @@ impl<'a> RegionRows<'a> {
         }
     }
 
-    /// Makes a row of pixels.
+    /// Makes row `y` of pixels from the samples in the planes.
     fn make(&self, y: usize, samples: &[u8], out: &mut [u8]) -> Option<()> {
         let [luma, blue, red] = &self.planes;
         let luma = &samples[luma.row(y)..];

@@ -1,4 +1,4 @@
-//! MCUs of a baseline scan (ITU-T T.81, annex F.2.2), decoded one after the other.
+//! Decodes the MCUs of a baseline scan (ITU-T T.81, annex F.2.2) one after the other.
 
 use std::rc::Rc;
 
@@ -8,8 +8,8 @@ use super::library::DecodableScan;
 use super::tables::{AcTable, DcTable, Known};
 use crate::jpeg::markers::{EOI, RST};
 
-/// The index in natural order of each coefficient in zigzag order. The 64 of a block are followed by as many
-/// entries as the longest run can overshoot.
+/// The index in natural order (row by row) for each index in zigzag order. After the 64 coefficients of a
+/// block, there are entries for the indices that an invalid run of zeros can reach.
 pub(super) const NATURAL: [u8; 128] = {
     let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
@@ -29,17 +29,18 @@ pub(super) const NATURAL: [u8; 128] = {
 };
 const LAST: usize = 63;
 
-/// The number of pairs that are read between refills of 56 bits: 4 x 10 bits, or 26 for one that is not in
-/// the table and 3 x 10.
+/// The number of pairs of coefficients to read between refills of 56 bits: 4 x 10 bits, or 26 bits for a code
+/// that is not in the table and 3 x 10.
 const PAIRS: usize = 4;
 
-/// The number of jumps between refills: 2 x 21 bits, or 26 for a code that is not in the table and 21.
+/// The number of jumps to make between refills of 56 bits: 2 x 21 bits, or 26 bits for a code that is not in
+/// the table and 21.
 const JUMPS: usize = 2;
 
-/// The number of different restart markers.
+/// The number of restart markers, which are numbered in turn.
 const RESTARTS: u8 = 8;
 
-/// The Huffman tables of the components of a scan, for DC and for AC.
+/// For each component of a scan, its Huffman tables for DC and for AC.
 pub(super) struct Tables(Vec<(Rc<DcTable>, Rc<AcTable>)>);
 
 impl Tables {
@@ -53,34 +54,34 @@ impl Tables {
     }
 }
 
-/// The state of a component between its blocks.
+/// A component's tables, and its state between two of its blocks.
 #[derive(Clone, Copy)]
 struct Component<'a> {
     dc: &'a DcTable,
     ac: &'a AcTable,
     dc_alone: bool,
-    /// The DC of the previous block.
+    /// The DC coefficient of the component's previous block.
     before: i32,
 }
 
-/// A position among the MCUs of a scan.
+/// Walks through the MCUs of a scan.
 pub(super) struct Mcus<'a> {
     bits: Bits<'a>,
     components: [Component<'a>; COMPONENTS],
-    /// The component of each block of an MCU.
+    /// For each block of an MCU, the index of its component.
     blocks: &'a [u8],
-    /// The number of MCUs that are left.
+    /// The number of MCUs that are left to decode.
     left: usize,
     restart_interval: usize,
     /// The number of MCUs until the next restart marker.
     until_restart: usize,
-    /// The number of the next restart marker.
+    /// The number (0 to 7) of the next restart marker.
     restart: u8,
     sound: bool,
 }
 
 impl<'a> Mcus<'a> {
-    /// The MCUs of a scan; `None` if it has no component.
+    /// Begins at the first MCU of a scan; `None` if the scan has no component.
     pub(super) fn new(
         scan: &DecodableScan<'a>,
         blocks: &'a [u8],
@@ -104,7 +105,7 @@ impl<'a> Mcus<'a> {
         })
     }
 
-    /// Decodes the next MCU into its blocks, or skips it.
+    /// Decodes the next MCU into `blocks`; `None` skips it.
     #[inline]
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         self.begin();
@@ -137,8 +138,8 @@ impl<'a> Mcus<'a> {
         self.end(head);
     }
 
-    /// Decodes the next MCU into its blocks. Each gets a mask of its AC coefficients that are not zero, in
-    /// zigzag order from the highest bit.
+    /// Decodes the next MCU into `blocks`. For each block, `masks` gets a bit for each AC coefficient that is
+    /// not zero, in zigzag order from the highest bit.
     pub(super) fn next_with_masks(&mut self, blocks: &mut [Block], masks: &mut [u64]) {
         self.begin();
         let mut bits = self.bits.reader();
@@ -172,7 +173,7 @@ impl<'a> Mcus<'a> {
         self.left = self.left.wrapping_sub(1);
     }
 
-    /// Skips a restart marker where one is due.
+    /// Skips a restart marker if one must come here.
     fn skip_restart(&mut self) {
         if self.until_restart == 0 {
             self.sound &= self.bits.sound() && self.bits.restart(RST + self.restart);
@@ -183,7 +184,8 @@ impl<'a> Mcus<'a> {
         self.until_restart -= 1;
     }
 
-    /// Whether all bits that were read existed, and the image ends where it should.
+    /// Whether the data had all bits that were read, and, after the last MCU, the image ends with its end
+    /// marker.
     pub(super) fn sound(&mut self) -> bool {
         self.sound && self.bits.sound() && (self.left > 0 || self.bits.stops_at(EOI))
     }
@@ -199,7 +201,8 @@ pub(super) fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
     difference
 }
 
-/// Reads the coefficients of a block after its DC. `store` gets the zigzag index of each; some may be zeros.
+/// Reads the AC coefficients of a block. `store` is called with the zigzag index and the value of each; some
+/// of the values may be 0.
 #[inline(always)]
 fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(usize, i16)) {
     let mut k = 0;
@@ -221,8 +224,8 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
                 bits.consume(pair.length);
                 continue;
             }
-            // The block ends here, either with its last coefficient or with an end code, which has no value
-            // and goes beyond the block.
+            // The block ends here: either with its last coefficient, or with an end-of-block code, which has
+            // no value and leads beyond the block.
             store(first, pair.first);
             let (last, value, length) = if first < LAST {
                 store(k, pair.second);
@@ -237,7 +240,7 @@ fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(us
     }
 }
 
-/// Skips the coefficients of a block after its DC.
+/// Skips the AC coefficients of a block.
 #[inline(always)]
 fn pass(bits: &mut Reader<'_>, table: &AcTable) {
     let Some(jumps) = table.jumps() else { return coefficients(bits, table, |_, _| {}) };
@@ -255,7 +258,8 @@ fn pass(bits: &mut Reader<'_>, table: &AcTable) {
                 k = last;
                 continue;
             }
-            // The entry is a single code, because it is long or the block ends before the codes after it.
+            // This step skips a single code, because the code is too long for the table, or because the block
+            // ends within the codes of the entry.
             bits.refill();
             let symbol = table.symbol(bits.peek());
             bits.head.damaged |= symbol.is_none();

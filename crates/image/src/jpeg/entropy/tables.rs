@@ -1,48 +1,49 @@
-//! Tables that look up the next bits, and give two coefficients at a time.
+//! Lookup tables for the Huffman codes of baseline JPEGs, which give two coefficients at a time.
 //!
-//! An entry has the total number of bits of its codes and their values, so finding the next code takes one
-//! load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many
-//! ways" do the same with one coefficient in each entry. Codes longer than the index are looked up alone, or
-//! found by their length.
+//! An entry has the total number of bits of its codes and values, so the next code is found with one load and
+//! one shift. The "fast AC" table of stb_image, and Fabian Giesen's "Reading bits in far too many ways", do
+//! the same with one coefficient per entry. A code that is too long for a table of pairs is looked up on its
+//! own, or found by its length.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-/// The number of bits with which coefficients are looked up: two tables of 8 KB leave room in the first-level
-/// cache.
+/// The number of bits that tables of pairs are indexed by. Two such tables take 8 KB each, which leaves room
+/// in the first-level cache.
 const PAIR: u32 = 10;
-/// The number of bits with which codes are looked up if their values are not needed; an entry has two bytes.
+/// The number of bits that tables for skipping are indexed by. Their entries have two bytes, because values
+/// are not needed.
 const JUMP: u32 = 11;
-/// The number of blocks that are skipped before a table for skipping is made, which takes as long as skipping
-/// about fifty blocks. Images of tests are small, and many have tables of their own.
+/// The number of blocks to skip before a table for skipping is made, since making it takes as long as
+/// skipping about fifty blocks. In tests, images are small and many have codes of their own.
 const UNTIL_JUMPS: u32 = if cfg!(test) { 3 } else { 500 };
-/// The number of bits with which a difference of DC is looked up.
+/// The number of bits that tables of DC differences are indexed by.
 const DIFFERENCE: u32 = 9;
-/// The number of bits of the longest code.
+/// The number of bits of the longest Huffman code.
 pub(super) const MAX_CODE_BITS: u32 = 16;
 
-/// The number of coefficients that the end-of-block code advances: beyond the end of any block.
+/// The number of coefficients by which the end-of-block code advances: beyond the end of any block.
 const END: u8 = 64;
-/// The number of zeros that the code without a value stands for.
+/// The number of zeros that a code for a run of zeros without a value stands for.
 const ZEROS: u8 = 16;
 /// The most bits of a baseline DC value (ITU-T T.81, F.1.2.1.1).
 const MAX_DC_BITS: u8 = 11;
 /// The most bits of a baseline AC value (ITU-T T.81, F.1.2.2.1).
 const MAX_AC_BITS: u8 = 10;
 
-/// A Huffman table as a file defines it and as the library stores it (`JHUFF_TBL`).
+/// The definition of a Huffman table, with the fields of libjpeg-turbo's `JHUFF_TBL`.
 #[repr(C)]
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Definition {
-    /// The number of codes of each length, from 0 on.
+    /// The number of codes with each length in bits, from 0 to 16.
     counts: [u8; 17],
-    /// The symbols in the order of their codes, with zeros after the last.
+    /// The symbols in the order of their codes, followed by zeros.
     symbols: [u8; 256],
 }
 
 impl Definition {
-    /// Reads the first table of a DHT segment, without its number, and returns it with the rest of the bytes;
-    /// `None` if it is cut off or has more codes than there are symbols.
+    /// Reads the first table of a DHT segment's content after the table's number, and returns it with the
+    /// remaining bytes. Returns `None` if the table is cut off or has more than 256 symbols.
     pub(super) fn read(content: &[u8]) -> Option<(Definition, &[u8])> {
         let (lengths, rest) = content.split_first_chunk::<{ MAX_CODE_BITS as usize }>()?;
         let (mut counts, mut symbols) = ([0; 17], [0; 256]);
@@ -53,16 +54,16 @@ impl Definition {
     }
 }
 
-/// A code with the size of the value that follows it. It takes four bytes, so that a processor addresses it
-/// by its index alone.
+/// A Huffman code, and the size of the value that follows it. It is padded to four bytes, so that an index
+/// can be scaled in the load instruction.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub(super) struct Symbol {
-    /// The number of bits before the value; 0 if the code cannot be looked up.
+    /// The number of bits of the code; 0 if the code is not in the table.
     start: u8,
-    /// The number of bits of the value.
+    /// The number of bits of the value that follows the code.
     size: u8,
-    /// The number of coefficients that the symbol advances.
+    /// The number of coefficients by which the symbol advances.
     advance: u8,
 }
 
@@ -81,17 +82,17 @@ impl Symbol {
         Symbol { start: length, size, advance: 0 }
     }
 
-    /// The number of coefficients that the symbol advances.
+    /// The number of coefficients by which the symbol advances.
     pub(super) fn forward(self) -> usize {
         self.advance.into()
     }
 
-    /// Whether a value follows the code, so that the coefficient is not 0.
+    /// Whether a value follows the code, so that its coefficient is not 0.
     pub(super) fn has_value(self) -> bool {
         self.size > 0
     }
 
-    /// Whether the bits are not a code.
+    /// Whether the bits begin with no code of the table.
     pub(super) fn is_none(self) -> bool {
         self.start == 0
     }
@@ -100,7 +101,7 @@ impl Symbol {
         self.start + self.size
     }
 
-    /// The value in `bits`, which begin with the symbol's code.
+    /// The value that follows the code, if `bits` begins with the code.
     pub(super) fn value(self, bits: u64) -> i32 {
         let from = bits << self.start;
         let magnitude = ((from >> 1) >> (63 - self.size)) as i32;
@@ -108,14 +109,14 @@ impl Symbol {
         magnitude - (negative & ((1 << self.size) - 1))
     }
 
-    /// A pair with this symbol and no second coefficient.
+    /// A pair with this symbol's coefficient and no second one.
     pub(super) fn alone(self, bits: u64) -> Pair {
         let (first, length) = (self.value(bits) as i16, self.end());
         Pair { first, to_first: self.advance, first_length: length, length, ..Pair::default() }
     }
 }
 
-/// An entry of up to two coefficients.
+/// An entry of a table of pairs: one or two coefficients.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub(super) struct Pair {
@@ -123,27 +124,28 @@ pub(super) struct Pair {
     pub(super) first: i16,
     /// The value of the second coefficient; 0 if there is none.
     pub(super) second: i16,
-    /// The number of coefficients that the first and the second one advance.
+    /// The number of coefficients by which the first and the second code advance.
     pub(super) to_first: u8,
     pub(super) to_second: u8,
-    /// The number of bits of the first coefficient; 0 if it is not completely within the index.
+    /// The number of bits of the first code and its value; 0 if they are longer than the index.
     pub(super) first_length: u8,
     pub(super) length: u8,
 }
 
-/// Consecutive codes with their values, which may extend beyond the bits of the index.
+/// An entry of a table for skipping: consecutive codes that are skipped together. Their last value may extend
+/// beyond the bits of the index.
 #[derive(Clone, Copy)]
 pub(super) struct Jump {
-    /// The number of bits of all codes together.
+    /// The number of bits of all codes and their values.
     pub(super) length: u8,
-    /// The number of coefficients that the codes advance, plus [`ENDS`](Self::ENDS) if the last code ends the
-    /// block.
+    /// The number of coefficients by which all codes advance, plus [`ENDS`](Self::ENDS) if the last code ends
+    /// the block.
     forward: u8,
 }
 
 impl Jump {
     const ENDS: u8 = 0x80;
-    /// The entry if no code is completely within the index.
+    /// The entry for bits that do not begin with a code that fits into the index.
     const NONE: Jump = Jump { length: 0, forward: END };
 
     #[inline(always)]
@@ -156,7 +158,7 @@ impl Jump {
         self.forward & Self::ENDS != 0
     }
 
-    /// The codes at the beginning of `bits`, of which [`JUMP`] bits are known.
+    /// Reads the codes at the beginning of `bits`, whose first [`JUMP`] bits are known.
     fn read(symbols: &[Symbol; 1 << PAIR], bits: u64) -> Jump {
         let mut jump = Jump { length: 0, forward: 0 };
         while u32::from(jump.length) < JUMP {
@@ -174,7 +176,7 @@ impl Jump {
     }
 }
 
-/// The codes that each pattern of bits begins with.
+/// A table for skipping: for each pattern of bits, the codes that it begins with.
 pub(super) struct Jumps(Box<[Jump; 1 << JUMP]>);
 
 impl Jumps {
@@ -192,15 +194,16 @@ impl Jumps {
     }
 }
 
-/// The codes of a definition, by length (ITU-T T.81, annex C).
+/// The Huffman codes of a definition, sorted by length (ITU-T T.81, annex C).
 pub(super) struct Codes {
-    /// For each length, the first code, the first index of its symbols, and their number.
+    /// For each length, the first code, the index of its symbol, and the number of codes.
     lengths: [(u32, usize, u32); MAX_CODE_BITS as usize + 1],
     symbols: [u8; 256],
 }
 
 impl Codes {
-    /// The codes of a definition; `None` if there are more than possible, given that no code is all ones.
+    /// Assigns codes to the symbols of a definition. Returns `None` if it has more codes than possible,
+    /// considering that a code of all ones is not allowed.
     pub(super) fn new(definition: &Definition) -> Option<Codes> {
         let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); MAX_CODE_BITS as usize + 1]);
         for (length, count) in definition.counts.iter().enumerate().skip(1) {
@@ -215,7 +218,8 @@ impl Codes {
         Some(Codes { lengths, symbols: definition.symbols })
     }
 
-    /// Finds the code of more than `shorter` bits at the beginning of `bits`: its length and its symbol.
+    /// Finds the code at the beginning of `bits`, if it is longer than `shorter` bits. Returns its length and
+    /// its symbol.
     pub(super) fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
         (shorter + 1..=MAX_CODE_BITS).find_map(|length| {
             let (first, index, count) = self.lengths[length as usize];
@@ -224,8 +228,8 @@ impl Codes {
         })
     }
 
-    /// Calls `each` for the codes of at most `bits` bits, with the first index of `bits` bits that begins
-    /// with the code, the length of the code and its symbol.
+    /// Calls `each` for every code of at most `bits` bits, with the first index of that many bits that begins
+    /// with the code, the length of the code, and its symbol.
     pub(super) fn each(&self, bits: u32, mut each: impl FnMut(usize, u8, u8)) {
         for length in 1..=bits {
             let (first, index, count) = self.lengths[length as usize];
@@ -236,8 +240,8 @@ impl Codes {
         }
     }
 
-    /// For an index of `N` symbols, the symbol with which each pattern of bits begins, if its code is no
-    /// longer than the pattern.
+    /// Makes a table of `N` entries: for each pattern of bits the symbol whose code it begins with, if the
+    /// code is no longer than the pattern.
     fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
         let bits = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
@@ -248,9 +252,9 @@ impl Codes {
     }
 }
 
-/// A lookup table that is made from a definition.
+/// A lookup table that is made from the definition of a Huffman table.
 pub(super) trait CodeTable: Sized {
-    /// The table; `None` if the definition is not that of a baseline JPEG.
+    /// Makes the lookup table; `None` if the definition is not valid in a baseline JPEG.
     fn new(definition: &Definition) -> Option<Self>;
 }
 
@@ -287,7 +291,7 @@ pub(super) struct AcTable {
     symbols: Box<[Symbol; 1 << PAIR]>,
     pairs: Box<[Pair; 1 << PAIR]>,
     jumps: OnceCell<Jumps>,
-    /// The number of blocks that were skipped without the table for skipping.
+    /// The number of blocks that were skipped before the table for skipping was made.
     passed: Cell<u32>,
 }
 
@@ -309,7 +313,7 @@ impl AcTable {
         self.pairs[(bits >> (64 - PAIR)) as usize]
     }
 
-    /// The table for skipping blocks, once many blocks were skipped.
+    /// The table for skipping blocks, which is made once many blocks have been skipped.
     #[inline(always)]
     pub(super) fn jumps(&self) -> Option<&Jumps> {
         match self.jumps.get() {
@@ -324,8 +328,8 @@ impl AcTable {
         (self.passed.get() > UNTIL_JUMPS).then(|| self.jumps.get_or_init(|| Jumps::build(&self.symbols)))
     }
 
-    /// The symbol at the beginning of `bits`, whatever its length. Bits that are not a code end the block
-    /// without being read.
+    /// Finds the symbol at the beginning of `bits`, also if its code is long. Bits that begin with no code
+    /// give a symbol that ends the block and has no bits.
     #[inline(always)]
     pub(super) fn symbol(&self, bits: u64) -> Symbol {
         let symbol = self.symbols[(bits >> (64 - PAIR)) as usize];
@@ -358,10 +362,11 @@ fn pairs(symbols: &[Symbol; 1 << PAIR]) -> Box<[Pair; 1 << PAIR]> {
     pairs
 }
 
-/// Keeps tables that were made, because most files have the same ones: the defaults of libjpeg's encoder.
+/// The lookup tables that were used last. They are kept because most files have the same Huffman tables, the
+/// defaults of libjpeg's encoder.
 pub(super) struct Known<T>(Vec<(Definition, Rc<T>)>);
 
-/// The number of tables of each kind that are kept, which is more than an image has.
+/// The number of lookup tables of each kind that are kept, which is more than an image has.
 const KEPT: usize = 8;
 
 impl<T> Default for Known<T> {
@@ -371,8 +376,8 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: CodeTable> Known<T> {
-    /// The table of a definition, which is made if it was not used recently; `None` if the definition is not
-    /// that of a baseline JPEG.
+    /// Returns the lookup table for a definition, and makes it if it is not kept; `None` if the definition is
+    /// not valid in a baseline JPEG.
     pub(super) fn table(&mut self, definition: &Definition) -> Option<Rc<T>> {
         match self.0.iter().position(|(known, _)| known == definition) {
             Some(at) => self.0[..=at].rotate_right(1),

@@ -1,4 +1,5 @@
-//! Tests that the decoder gives the library's pixels, and declines every file that the library refuses.
+//! Tests that this decoder's pixels equal those of libjpeg-turbo, and that it declines each file that
+//! libjpeg-turbo refuses.
 
 use turbojpeg_sys as tj;
 
@@ -18,7 +19,7 @@ fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
 
-/// A picture with something for every part of a decoder: flat areas, slopes, edges, and noise.
+/// A picture for all parts of a decoder: it has flat areas, slopes, edges and noise.
 fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     let noise = 1 + draws.below(200);
     let flat = draws.below(60);
@@ -31,13 +32,13 @@ fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     pixels
 }
 
-/// A JPEG of random size, quality and sampling, baseline or progressive, with or without restart markers and
-/// tables of its own.
+/// A JPEG of random size, quality and chroma sampling, which may be progressive. Some have restart markers,
+/// and some have Huffman tables of their own.
 fn jpeg(progressive: bool, draws: &mut Draws) -> Vec<u8> {
     coded(progressive, false, draws)
 }
 
-/// A JPEG like those of [`jpeg`], with Huffman or arithmetic codes.
+/// A JPEG like those of [`jpeg`], which may have arithmetic codes instead of Huffman codes.
 fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     let [width, height] = [(); 2].map(|()| 1 + draws.below(150));
     let restarts = [tj::TJPARAM_TJPARAM_RESTARTBLOCKS, tj::TJPARAM_TJPARAM_RESTARTROWS];
@@ -52,7 +53,8 @@ fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     ffi::compress(&picture(width, height, draws), width, height, &settings).unwrap()
 }
 
-/// A random request for a part of the image: its reduction, region and samples, and the number of bytes.
+/// A random part of the image to decode: the reduction, the region, the samples of a pixel, and the bytes
+/// that all pixels take.
 fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Samples, usize)> {
     let info = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded).ok()?.info();
     let reduction = REDUCTIONS[draws.below(4) as usize];
@@ -73,8 +75,8 @@ fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Sampl
     Some((reduction, region, samples, width as usize * height as usize * samples.per_pixel()))
 }
 
-/// The pixels of a random part from this crate's decoder, from packed coefficients, and from the library;
-/// `None` where one of them declines.
+/// Decodes a random part in three ways: with this crate's decoder, from packed coefficients, and with
+/// libjpeg-turbo. A way that declines the file gives `None`.
 fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 3] {
     let own_tables = Markers::read(encoded).is_some_and(|markers| match markers.progressive {
         true => markers.has_its_quantization(),
@@ -104,7 +106,7 @@ fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Opti
     [decoded.then_some(ours), unpacked.map(|_| kept), library.is_ok().then_some(theirs)]
 }
 
-/// Whether a random test uses a progressive image.
+/// Whether this round of a random test uses a progressive image.
 fn is_progressive(round: usize) -> bool {
     round % 2 == 1
 }
@@ -137,7 +139,7 @@ fn what_the_library_refuses_is_declined() {
             (None, Some(_)) => {}
         }
         assert!(ours.is_none() || ours == theirs, "round {round}");
-        // Packing reads the whole file, even if a crop ends above the damage.
+        // Packing fails on damage anywhere in the file, while a crop may end above it.
         assert!(kept.is_none() || kept == theirs, "packed in round {round}");
     }
     assert!(decoded > 0 && declined > 0, "{decoded} decoded, {declined} declined by both");
@@ -182,7 +184,8 @@ fn damaged_coefficients_are_read_or_declined() {
             false => decoder.pack_baseline(request, FACTS).unwrap().bytes,
         };
         for _ in 0..=draws.below(3) {
-            // Half of the damage is in the header, the other half anywhere.
+            // Half of the damage is within the first 400 bytes, where the header is; the other half may be
+            // anywhere.
             let within = if draws.below(2) == 0 { packed.len() } else { packed.len().min(400) };
             let at = draws.below(within as u32) as usize;
             match draws.below(4) {
@@ -200,7 +203,7 @@ fn damaged_coefficients_are_read_or_declined() {
     assert!(read > 0 && declined > 0, "{read} read, {declined} declined");
 }
 
-/// Damages a file: flips bits, and inserts, removes or cuts off bytes.
+/// Damages a file: changes bits and bytes, inserts and removes bytes, or cuts off the end.
 fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
     for _ in 0..=draws.below(3) {
         let at = draws.below(encoded.len() as u32) as usize;
@@ -217,8 +220,8 @@ fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
     }
 }
 
-/// The pixels of the whole image from packed coefficients that the library has read, and from the library;
-/// `None` where one declines.
+/// Decodes the whole image in two ways: from packed coefficients that libjpeg-turbo has read, and with
+/// libjpeg-turbo alone. A way that declines the file gives `None`.
 fn others(decoder: &mut EntropyDecoder, encoded: &[u8]) -> [Option<Vec<u8>>; 2] {
     let open = || Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
     let own_tables = Markers::read(encoded)
@@ -286,12 +289,12 @@ fn a_jpeg_that_is_written_has_the_same_coefficients() {
         let of_packed = Request { encoded: &packed.bytes, ..request };
         let written = decoder.unpack(of_packed, false, &[]).unwrap();
         let again = decoder.pack_baseline(Request { encoded: &written, ..request }, FACTS).unwrap();
-        // Coefficients, tables, sampling, size and colour space are unchanged.
+        // Coefficients, tables, chroma sampling, size and colour space are unchanged.
         assert!(again.bytes == packed.bytes, "round {round}");
         let [ours, _, theirs] = all(&mut decoder, &written, &mut draws);
         assert!(ours.is_some() && ours == theirs, "round {round}");
-        // The file also gets a scan for each component. Such a file has no blocks outside the image, which
-        // others may have.
+        // The file is also written with a scan for each component. Then it has no blocks outside the image; a
+        // file with one scan may have some.
         let mut apart = |packed: &[u8]| {
             let file = decoder.unpack(Request { encoded: packed, ..request }, true, &[]).unwrap();
             decoder.pack_other(Request { encoded: &file, ..request }, FACTS).unwrap().bytes

@@ -1,8 +1,9 @@
-//! Transforms coefficients of several blocks at a time to pixels, which equal those of the library's accurate
-//! integer transform on machines with AVX2, even if numbers overflow.
+//! The inverse cosine transform, for several blocks at a time. Its samples equal those of libjpeg-turbo's
+//! accurate integer transform on processors with AVX2, even if numbers overflow.
 //!
-//! The library transforms one block at a time. Here, a register of 512 bits holds a row of four blocks, and
-//! one of 256 bits a row of two, so that nothing is exchanged between the halves of a register.
+//! libjpeg-turbo transforms one block at a time. Here, a register of 512 bits holds the same row of four
+//! blocks, and one of 256 bits that of two blocks, so that nothing must be moved between the halves of a
+//! register.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -16,7 +17,7 @@ mod reduced;
 
 pub(super) use job::{Job, SIDE, TRANSFORMS, Transform};
 
-/// The transform to blocks with fewer samples, if this machine can run one.
+/// The transform for images that are reduced (blocks with fewer samples), if this processor can run it.
 pub(super) fn reduced() -> Option<Transform> {
     #[cfg(target_arch = "x86_64")]
     return reduced::transform();
@@ -24,8 +25,8 @@ pub(super) fn reduced() -> Option<Transform> {
     None
 }
 
-/// The transforms to whole blocks that this machine can run, fastest first; if there are none, the library
-/// does the work.
+/// The transforms for blocks with all samples that this processor can run, the fastest first. If there are
+/// none, libjpeg-turbo does the work.
 pub(super) fn all() -> impl Iterator<Item = Transform> {
     #[cfg(target_arch = "x86_64")]
     let all = [avx512::transform(), avx2::transform()];

@@ -1,8 +1,9 @@
-//! Makes rows of the result from rows that have the result's height and the source's width.
+//! The second step of resizing with AVX2: makes rows of the result from intermediate rows, which have the
+//! source's width.
 //!
-//! Each register has the sums of 8 bytes, four in each half, which shuffles do not cross: one
-//! [`LaneInstructions`] adds two weights to each sum. A half reads 16 bytes of the intermediate row, so at
-//! scales of more than 3 it has only one pixel of three channels.
+//! A register holds the sums for 8 bytes of a result row, four in each half, because shuffles do not cross
+//! the halves. One [`LaneInstructions`] adds two weighted levels to each sum. For each half, 16 bytes of the
+//! intermediate row are read. At scales of more than 3 these cover only one pixel of three channels.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -11,58 +12,60 @@ use super::super::target::STRIP_ROWS as ROWS;
 use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
-/// The number of halves of a register.
+/// The number of halves of a register, the bytes of a half, and the sums that it holds.
 const HALVES: usize = 2;
 const HALF: usize = REGISTER / HALVES;
 const HALF_SUMS: usize = 4;
-/// The number of bytes that are stored to a row at a time.
+/// The number of bytes that are written to a row at a time.
 const STORED: usize = 8;
 /// The number of bytes of a pixel with three channels.
 const PIXEL: usize = 3;
-/// The greatest distance between the first and the last of four pixels, in bytes, at which one half reads all
-/// of them: 3 x 3 bytes, the third channel of the first pixel, and the second weight.
+/// The greatest distance, in source pixels, between two neighbouring result pixels at which four bytes of the
+/// result fit into one half. They read 3 x 3 bytes of distance, up to two channels more, and the second level
+/// 3 bytes later, which is less than 16 bytes.
 const FURTHEST_PIXEL: u32 = 3;
-/// The index of a byte that becomes zero.
+/// The shuffle index that makes a byte zero.
 const ZERO: u8 = 0x80;
 
-/// One step towards the bytes of a result row whose sums a register has: it adds two weighted levels to each
-/// sum.
+/// The operands of one multiplication, which adds two weighted levels to each of the eight sums in a
+/// register. Each sum becomes a byte of a result row.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct LaneInstructions {
-    /// The shuffle indices of the levels, relative to the base of their half: a byte and a zero for each
-    /// level.
+    /// For each sum, the positions of its two levels in the 16 bytes that are read at the base of its half. A
+    /// zero byte follows each level, which makes it a 16-bit number.
     indices: [[[u8; 2]; PAIR]; HALVES * HALF_SUMS],
     weights: [[i16; PAIR]; HALVES * HALF_SUMS],
     bases: [usize; HALVES],
 }
 
-/// The instructions for a row of the result.
+/// The operands for a whole row of the result, which are the same for all rows.
 #[derive(Default)]
 pub(super) struct Lanes {
-    /// The instructions for each register's bytes, one for every two weights.
+    /// For each group of result bytes whose sums fill a register, one element for every two weights.
     all: Vec<LaneInstructions>,
-    /// The largest base of all instructions.
+    /// The largest offset in an intermediate row at which 16 bytes are read.
     furthest: usize,
-    /// The number of result bytes whose sums each half of a register has.
+    /// The number of result bytes whose sums are in one half of a register: 4, or 3 at large scales.
     in_half: usize,
 }
 
 impl Lanes {
-    /// The bytes after an intermediate row that a lane may load, for three channels.
+    /// The number of spare bytes after an intermediate row, because 16 bytes are read even at its end. It
+    /// suffices for three channels.
     pub(super) const SLACK: usize = MOST_PAIRS * PAIR * 3 + REGISTER;
 
-    /// The most bytes that the instructions for a target take, if a row of it has `row` bytes.
+    /// The most bytes that the operands for a target take, if a row of the target has `row` bytes.
     pub(super) const fn most_bytes(row: u64) -> u64 {
         (row / (HALVES * PIXEL) as u64 + 1) * (MOST_PAIRS * size_of::<LaneInstructions>()) as u64
     }
 
-    /// The number of bytes that the instructions take.
+    /// The number of bytes that the operands take.
     pub(super) fn bytes(&self) -> u64 {
         (self.all.capacity() * size_of::<LaneInstructions>()) as u64
     }
 
-    /// Computes the instructions; `None` if one of them would read more than half of a register.
+    /// Computes the operands; `None` if the levels of a half do not fit into 16 bytes.
     pub(super) fn set<const CHANNELS: usize>(&mut self, across: &LineWeights, mirrored: bool) -> Option<()> {
         let (width, pairs) = (across.firsts.len(), across.pairs);
         let step = across.firsts.windows(2).map(|firsts| firsts[1] - firsts[0]).max().unwrap_or(0);
@@ -106,7 +109,7 @@ impl Lanes {
     }
 }
 
-/// Makes rows of the result from intermediate rows.
+/// Makes up to four rows of the result from intermediate rows.
 #[target_feature(enable = "avx2")]
 pub(super) fn write_rows(
     lanes: &Lanes,
@@ -131,8 +134,9 @@ pub(super) fn write_rows(
     }
 }
 
-/// Works like [`write_rows`], with `PAIRS` instructions for each register, and `IN_HALF` bytes in each half.
-/// It is not inlined, so that the code for each number of instructions has all registers to itself.
+/// Works like [`write_rows`], with `PAIRS` elements of the operands for each register and `IN_HALF` result
+/// bytes in each half. It is not inlined, so that the compiler can assign all registers for each `PAIRS`
+/// separately.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
@@ -148,19 +152,19 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     (lanes.furthest + HALF <= pitch).then_some(())?;
     let groups = lanes.all.as_chunks::<PAIRS>().0;
     let in_register = HALVES * IN_HALF;
-    // This is the number of stores to a row that are completely within it. The last rows may be fewer than
-    // four, and then have none.
+    // The number of groups that can be written as 8 whole bytes without leaving the row. It is 0 if there are
+    // fewer than four rows left, because this loop writes four at a time.
     let whole =
         if target.len() == ROWS * row { row.saturating_sub(STORED - in_register) / in_register } else { 0 };
     let whole = whole.min(groups.len());
     let (within, beyond) = groups.split_at(whole);
     let to = target.as_mut_ptr();
     for (group, lanes) in within.iter().enumerate() {
-        // SAFETY: the lanes begin 16 bytes before the end of a row at the latest.
+        // SAFETY: it was checked above that 16 bytes from each base are within an intermediate row.
         let [first, second] =
             unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
-        // SAFETY: eight bytes are stored to each of four rows, which have as many. Bytes beyond this group
-        // are those of the next one.
+        // SAFETY: eight bytes are written to each of four rows, and the rows have as many bytes from here on.
+        // Bytes after this group are overwritten by the next group.
         unsafe {
             let to = to.add(group * in_register);
             _mm_storel_epi64(to.cast(), first);
@@ -175,7 +179,7 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
             unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
         let mut each = [[0; STORED]; ROWS];
         for (two, bytes) in each.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
-            // SAFETY: 16 bytes are stored to as many.
+            // SAFETY: 16 bytes are written to memory of 16 bytes.
             unsafe { _mm_storeu_si128(two.as_mut_ptr().cast(), bytes) };
         }
         for (target, bytes) in target.chunks_exact_mut(row).zip(each) {
@@ -187,10 +191,10 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
     Some(())
 }
 
-/// The bytes for each of four rows of the result, eight at most, that the instructions of one register make.
+/// Computes up to eight bytes of each of four result rows from the operands of one register.
 ///
 /// # Safety
-/// From each base on, 16 bytes must be readable in four intermediate rows.
+/// In each of four intermediate rows, 16 bytes must be readable from each base on.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
@@ -202,12 +206,12 @@ unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
     let mut sums = [half; ROWS];
     for lane in lanes {
         let [low, high] = lane.bases;
-        // SAFETY: 32 bytes are loaded from each of these arrays, which have as many.
+        // SAFETY: 32 bytes are loaded from each of these arrays, which have 32 bytes and are aligned to 32.
         let (indices, weights) = unsafe {
             (_mm256_load_si256(lane.indices.as_ptr().cast()), _mm256_load_si256(lane.weights.as_ptr().cast()))
         };
         for (at, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for 16 bytes.
+            // SAFETY: the caller guarantees that 16 bytes are readable at each base.
             let levels = unsafe {
                 let from = rows.add(at * pitch);
                 _mm256_loadu2_m128i(from.add(high).cast(), from.add(low).cast())
@@ -220,7 +224,8 @@ unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(
         *sum = _mm256_sra_epi32(*sum, precision);
     }
     let [a, b, c, d] = sums;
-    // Each half has four bytes of each row. The permutation brings the bytes of a row together.
+    // After packing, each half of the register has four bytes of every row. The permutation brings the bytes
+    // of a row together.
     let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     let mut bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     if IN_HALF == PIXEL {

@@ -1,8 +1,9 @@
-//! The sizes of the steps in which rows are made.
+//! The numbers of bytes and weights that the AVX2 code handles at a time.
 
 /// The number of bytes of a register.
 pub(super) const REGISTER: usize = 32;
-/// The number of weights that an instruction multiplies with levels and adds up.
+/// The number of weights that one instruction multiplies with levels and adds up.
 pub(super) const PAIR: usize = 2;
-/// The most pairs of weights that a pixel may have along an axis, for a scale of more than 7.
+/// The most pairs of weights that a result pixel may have along an axis. They suffice for shrinking by a
+/// factor of a little more than 7.
 pub(super) const MOST_PAIRS: usize = 8;

@@ -1,4 +1,5 @@
-//! Makes a row with the result's height from rows of the source.
+//! The first step of resizing with AVX2: makes an intermediate row, which has the source's width, from rows
+//! of the source.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -7,14 +8,16 @@ use super::super::source::RowSource;
 use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
-/// Two rows of the source, as offsets of their beginnings, and their weights.
+/// Two rows of the source that contribute to an intermediate row: the byte offsets of their beginnings, and
+/// their weights.
 #[derive(Clone, Copy)]
 struct DownStep {
     rows: [usize; PAIR],
     weights: __m256i,
 }
 
-/// Makes one row with the result's height and the view's width from rows of the source.
+/// Makes the intermediate row for the result row `y`. It has the width of the view (the part of the source
+/// that is read).
 #[target_feature(enable = "avx2")]
 pub(super) fn source_row(source: RowSource<'_>, down: &LineWeights, y: usize, to: &mut [u8]) -> Option<()> {
     let RowSource { pitch, last, .. } = source;
@@ -40,8 +43,8 @@ pub(super) fn source_row(source: RowSource<'_>, down: &LineWeights, y: usize, to
     }
 }
 
-/// Sums rows times their weights. It is not inlined, so that the code for each number of pairs has all
-/// registers to itself.
+/// Multiplies rows by their weights and adds them up. It is not inlined, so that the compiler can assign all
+/// registers for each `PAIRS` separately.
 #[inline(never)]
 #[target_feature(enable = "avx2")]
 fn weighed_row<const PAIRS: usize>(
@@ -57,25 +60,26 @@ fn weighed_row<const PAIRS: usize>(
     let whole = source.pixels.len().saturating_sub(furthest) / REGISTER;
     let (within, beyond) = to.split_at_mut(whole.min(to.len()));
     for (block, to) in within.iter_mut().enumerate() {
-        // SAFETY: this number of blocks of 32 bytes after the row that begins last are within the pixels.
+        // SAFETY: `whole` is the number of blocks of 32 bytes that fit between the beginning of the last row
+        // and the end of the pixels.
         let bytes =
             unsafe { weighed::<PAIRS, true>(source.pixels, block * REGISTER, steps, (half, precision)) };
         store(bytes, to);
     }
     for (block, to) in beyond.iter_mut().enumerate() {
         let at = (whole + block) * REGISTER;
-        // SAFETY: any of these may be outside the pixels, which `load` handles.
+        // SAFETY: without `WITHIN` there is no requirement, because `load` checks the end of the pixels.
         let bytes = unsafe { weighed::<PAIRS, false>(source.pixels, at, steps, (half, precision)) };
         store(bytes, to);
     }
     Some(())
 }
 
-/// The sums of 32 levels of each row, from `at` on, times their weights. It uses loops, because a function
-/// that takes a closure may be compiled without AVX2, and then cannot be inlined.
+/// Multiplies 32 levels of each row, from `at` on, by the row's weight and adds them up. The code uses loops,
+/// because a function that takes a closure may be compiled without AVX2, and then cannot be inlined.
 ///
 /// # Safety
-/// With `WITHIN`, the levels of all rows must be within the pixels.
+/// With `WITHIN`, the 32 levels of each row must be within `pixels`.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
@@ -88,7 +92,7 @@ unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
     let mut sums = [half; 4];
     for DownStep { rows: [first, second], weights } in steps {
         let [a, b] = match WITHIN {
-            // SAFETY: the caller vouches for 32 bytes of each row.
+            // SAFETY: the caller guarantees that 32 bytes of each row are within the pixels.
             true => unsafe {
                 let from = pixels.as_ptr().add(at);
                 [_mm256_loadu_si256(from.add(*first).cast()), _mm256_loadu_si256(from.add(*second).cast())]
@@ -116,21 +120,21 @@ unsafe fn weighed<const PAIRS: usize, const WITHIN: bool>(
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(bytes: __m256i, to: &mut [u8; REGISTER]) {
-    // SAFETY: 32 bytes are stored to as many.
+    // SAFETY: 32 bytes are written to memory of 32 bytes.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bytes) };
 }
 
-/// Loads the bytes of a register; after the end of the pixels, zeros.
+/// Loads 32 bytes at `at`. Bytes after the end of the pixels are zero.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(pixels: &[u8], at: usize) -> __m256i {
     let from = pixels.get(at..).unwrap_or_default();
     if let Some(from) = from.first_chunk::<REGISTER>() {
-        // SAFETY: 32 bytes are loaded from as many.
+        // SAFETY: 32 bytes are loaded from a chunk of 32 bytes.
         return unsafe { _mm256_loadu_si256(from.as_ptr().cast()) };
     }
     let mut bytes = [0; REGISTER];
     bytes[..from.len()].copy_from_slice(from);
-    // SAFETY: as above.
+    // SAFETY: 32 bytes are loaded from an array of 32 bytes.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }

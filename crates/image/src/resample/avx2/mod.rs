@@ -1,7 +1,7 @@
 //! Resizes levels of 8 bits with AVX2, with two weights of 16 bits at a time.
 //!
-//! The order of work is that of [`avx512`](super::avx512): a row of the result is first made [`down`] from
-//! whole rows of the source, and then [`across`].
+//! Work is done in the order of [`avx512`](super::avx512): four rows are first resized vertically ([`down`])
+//! to intermediate rows, and then horizontally ([`across`]).
 #![allow(unsafe_code)]
 
 mod across;
@@ -29,18 +29,18 @@ pub(super) struct Avx2 {
     across: LineWeights,
     down: LineWeights,
     lanes: Lanes,
-    /// The rows between the two steps.
+    /// The intermediate rows, which are resized vertically but not yet horizontally.
     rows: Vec<u8>,
 }
 
-/// Whether this machine has the required features.
+/// Whether this processor has AVX2.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx2")
 }
 
 impl Avx2 {
-    /// Stretches a part of a view to the target. Returns whether it did: some scales are not supported here,
-    /// and plain copies are not either.
+    /// Resizes a part of a view to the target. Returns false, and leaves the target unchanged, for plain
+    /// copies and for scales that this code does not support.
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
@@ -51,12 +51,12 @@ impl Avx2 {
         if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
         }
-        // SAFETY: the machine has the features.
+        // SAFETY: `is_here` found that the processor has AVX2.
         unsafe { self.resize_256(decoded, (view, part), (size, mirror), target) }.is_some()
     }
 
-    /// The bytes that a resize takes in addition to weights and intermediate rows, for a target with `row`
-    /// bytes in a row.
+    /// The bytes that a resize needs in addition to weights and intermediate rows, if a row of the target has
+    /// `row` bytes.
     pub(super) const fn lane_bytes(row: u64) -> u64 {
         Lanes::most_bytes(row) + (ROWS * Lanes::SLACK) as u64
     }
@@ -107,7 +107,7 @@ impl Avx2 {
     }
 }
 
-/// Prefetches memory that will be written to and is usually in no cache.
+/// Prefetches memory that is about to be written and is usually not in the processor's cache.
 fn prefetch(target: &[u8]) {
     for line in target.chunks(CACHE_LINE) {
         processor::fetch(&line[0]);

@@ -1,4 +1,4 @@
-//! Tests every step with pixels of 16 bits, compared with its result in 8 bits.
+//! Tests that every step gives the same result with 16 bits per channel as with 8, except for rounding.
 
 use forebay_base::ErrorKind;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};
@@ -9,7 +9,8 @@ use crate::{Form, Layout, RowKey, decode_into, encode_jpeg};
 const WIDTH: u32 = 40;
 const HEIGHT: u32 = 30;
 
-/// A level that uses all 16 bits, and changes smoothly enough to be resized.
+/// The level (value of a channel) of a pixel. Levels use all 16 bits, and change smoothly from pixel to
+/// pixel.
 fn level(x: u32, y: u32, channel: u32) -> u16 {
     (x * 1201 + y * 733 + x * y * 17 + channel * 9_001) as u16
 }
@@ -30,7 +31,7 @@ fn encoded(pixels: &DynamicImage, format: ImageFormat) -> Vec<u8> {
 
 fn decoded(image: &Image, file: &[u8], key: u64) -> Vec<u8> {
     let mut slot = vec![0; image.bytes_per_image() + 1];
-    // The test uses an odd offset, because slots may begin at any address.
+    // The slot begins at offset 1, because real slots may begin at any address.
     decode_into(image, file, RowKey(key), &mut slot[1..]).unwrap();
     slot.remove(0);
     slot
@@ -66,7 +67,7 @@ fn all_bits_of_a_file_are_kept() {
         assert_eq!(words(&decoded(&wide, &file, 0)), grey.to_rgb16().into_raw());
         let one = wide.grayscale();
         assert_eq!(words(&decoded(&one, &file, 0)), grey.to_luma16().into_raw());
-        // These are images whose alpha is dropped.
+        // If the file has alpha, the result is the same as without it.
         for with_alpha in [DynamicImage::from(grey.to_luma_alpha16()), grey.to_rgba16().into()] {
             if (format, with_alpha.color()) != (ImageFormat::Tiff, image::ColorType::La16) {
                 let file = encoded(&with_alpha, format);
@@ -87,7 +88,7 @@ fn floats_are_a_share_of_white() {
     assert_eq!(coarse, levels.iter().map(|level| f32::from(level >> 8) / 255.0).collect::<Vec<_>>());
 }
 
-/// A file of 8 bits is processed in 8 bits, and its result is widened.
+/// A file with 8 bits per channel is processed in 8 bits; only the result is converted to 16.
 #[test]
 fn files_of_eight_bits_give_their_own_levels() {
     let pixels = colour().to_rgb8();
@@ -164,7 +165,7 @@ fn kept_pixels_keep_their_depth() {
         wide.kept_as(Form::Pixels),
         wide.clone().dtype(PixelType::F32).bit_depth(16).kept_as(Form::Pixels)
     );
-    // Pixels that were kept for another depth are never confused.
+    // Pixels that were kept with 16 bits are refused by a spec that needs 8 bits.
     let kept = wide.keep(Form::Pixels, &files[0].1).unwrap();
     let mut slot = vec![0; crop.bytes_per_image()];
     assert_eq!(decode_into(&crop, &kept, RowKey(0), &mut slot).unwrap_err().kind(), ErrorKind::BadRow);
@@ -188,8 +189,8 @@ fn damage_and_too_many_pixels_are_refused_as_ever() {
     }
 }
 
-/// Functions that do not check settings return an error for an impossible combination, instead of leaving out
-/// an effect.
+/// An effect that needs 8 bits is an error for 16 bits, even in functions that do not check the settings. It
+/// is never left out silently.
 #[test]
 fn an_effect_of_eight_bits_is_never_passed_over() {
     let image = whole().dtype(PixelType::U16).color_jitter(0.5, 0.5, 0.5, 0.1);

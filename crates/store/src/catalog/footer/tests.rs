@@ -1,5 +1,5 @@
-//! Tests that a footer returns what was put into it: for random metadata, for every foreign file that is
-//! available, and for a wide file in few bytes.
+//! Tests that a footer gives back the metadata it was made from, for random metadata and for the files in
+//! `FOREBAY_TEST_DATA`, and that the footer of a file with many columns takes few bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ mod skipped;
 
 use self::skipped::skipped;
 
-/// The most bytes that one chunk of a wide file may take.
+/// The most bytes that a footer may take for each chunk of a file with many columns.
 const BYTES_A_CHUNK: usize = 10;
 
 fn schema(message: &str) -> SchemaDescPtr {
@@ -34,7 +34,7 @@ fn compare(metadata: &ParquetMetaData) {
     let footer = lean(metadata);
     let rows: Vec<u64> = metadata.row_groups().iter().map(|group| unsigned(group.num_rows())).collect();
     assert_eq!(footer.row_counts().collect::<Vec<_>>(), rows);
-    // Row groups are read backwards, since each can be read alone.
+    // The order is reversed to show that a row group can be decoded without those before it.
     for (index, group) in metadata.row_groups().iter().enumerate().rev() {
         let columns = metadata.file_metadata().schema_descr().columns().iter().zip(group.columns());
         let expected = columns.enumerate().map(|(leaf, (column, chunk))| {
@@ -58,7 +58,7 @@ fn compare(metadata: &ParquetMetaData) {
     }
 }
 
-/// A column chunk with arbitrary numbers, and whether it begins where the one before ends.
+/// Makes a random column chunk, and a flag that it begins where the chunk before it ends.
 fn any_chunk() -> impl Strategy<Value = (bool, ColumnChunkMetaDataParts)> {
     let number = || prop_oneof![0..300i64, 0..i64::MAX / 8];
     let numbers = (number(), number(), number(), number());
@@ -81,7 +81,7 @@ proptest! {
             let mut end = 0;
             let chunks = chunks.into_iter().enumerate().map(|(leaf, (follows, parts))| {
                 let (codec, encodings, has_dictionary, (start, length, uncompressed, values), unencoded) = parts;
-                // The number 1 is not an encoding.
+                // Bit 1 is cleared, because Parquet has no encoding with the number 1.
                 let encodings = EncodingMask::try_new((encodings & !2) as i32).unwrap();
                 let start = if follows { end } else { start };
                 end = start + length;
@@ -116,7 +116,7 @@ fn every_foreign_footer_is_kept() {
         let bytes = bytes::Bytes::from(std::fs::read(path).unwrap());
         let metadata = forebay_base::panics::caught(|| ParquetMetaDataReader::new().parse_and_finish(&bytes));
         let Ok(Ok(metadata)) = metadata else { continue };
-        // Files that contradict themselves are refused earlier.
+        // Files with negative numbers are skipped: they are refused before a footer is made.
         let columns = metadata.file_metadata().schema_descr().num_columns();
         let is_sound = |chunk: &ColumnChunkMetaData| {
             let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
@@ -147,7 +147,7 @@ fn a_column_chunk_takes_few_bytes() {
     const CHUNKS: usize = 200;
     let leaves: String = (0..CHUNKS).map(|leaf| format!("optional int64 column_{leaf}; ")).collect();
     let columns = schema(&format!("message m {{ {leaves} }}"));
-    // The chunks have 30 MB each, and are half as large compressed.
+    // Each chunk takes 30 MB in the file, and twice that decompressed.
     let chunks = (0..CHUNKS as i64).map(|leaf| {
         let start = 4 + leaf * 30_000_000;
         ColumnChunkMetaData::builder(columns.column(leaf as usize))

@@ -1,13 +1,15 @@
-//! The Thrift declarations of the Parquet format's structures in footers and page headers.
+//! The declarations of the structures in Parquet's footers and page headers: the types of their fields, from
+//! the format's Thrift file.
 //!
-//! A union is a structure with a single field set. Fields that are not listed are skipped.
+//! A union is declared as a structure, of which one field is written. Fields that are not declared here are
+//! skipped.
 
 use super::kinds::{BINARY, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
 
-/// A field's id and type.
+/// The id and the type of a field.
 pub(crate) type Field = (i16, Kind);
 
-/// A type. Enumerations are 32-bit integers.
+/// The declared type of a value. An enumeration is a 32-bit integer.
 pub(crate) enum Kind {
     Bool,
     I8,
@@ -21,7 +23,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The type nibble with which a value is written; a boolean that is false has another one.
+    /// The number of the type with which a value is written. For booleans it is the number of true; false has
+    /// another one.
     pub(super) fn written(&self) -> u8 {
         match self {
             Kind::Bool => BOOL_TRUE,
@@ -154,7 +157,7 @@ const BOUNDING_BOX: &[Field] = &[
     (8, Kind::Double),
 ];
 
-/// The fields of a page header. The headers of the kinds of pages are declared separately.
+/// The fields of a page header, except those with a header for one kind of page, which are declared below.
 pub(crate) const PAGE_HEADER: &[Field] = &[(1, Kind::I32), (2, Kind::I32), (3, Kind::I32), (4, Kind::I32)];
 
 pub(crate) const DATA_PAGE_HEADER: &[Field] =

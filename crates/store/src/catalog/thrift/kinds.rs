@@ -1,4 +1,4 @@
-//! The types of values, by their numbers in the protocol.
+//! The numbers that stand for types in Thrift's compact protocol.
 
 pub(crate) const BOOL_TRUE: u8 = 1;
 pub(crate) const BOOL_FALSE: u8 = 2;

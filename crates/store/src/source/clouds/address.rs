@@ -2,8 +2,9 @@
 //!
 //! Only text is parsed here: there are no connections, and nothing is read from the environment.
 //!
-//! `ObjectStoreScheme` knows only 11 of these 16 schemes, treats `https://` with a cloud's host as that
-//! cloud's store, and needs a parsed URL, in which a wildcard `?` begins a query.
+//! The `ObjectStoreScheme` of object_store is not used, for three reasons: it knows only 11 of these 16
+//! schemes, it treats `https://` with the host of a cloud as a store of that cloud, and it takes a parsed
+//! URL, in which the wildcard `?` is the beginning of a query.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +16,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use super::secret::Secret;
 use crate::source::glob::{self, Glob};
 
-/// Every supported scheme, with its kind of store.
+/// Every supported URL scheme, with the kind of store that it stands for.
 const SCHEMES: [(&str, Scheme); 16] = [
     ("s3", Scheme::S3),
     ("s3a", Scheme::S3),
@@ -37,7 +38,7 @@ const SCHEMES: [(&str, Scheme); 16] = [
 
 const AS_S3: &str = "a store that speaks S3 is s3:// with the storage option endpoint";
 
-/// Schemes of stores that are reached in another way, with a hint how.
+/// URL schemes that are not supported, with a hint how to reach their stores through another scheme.
 const FOREIGN: [(&[&str], &str); 5] = [
     (
         &[
@@ -70,52 +71,51 @@ pub(super) enum Scheme {
     Http,
     Hdfs,
     HuggingFace,
-    /// A `file://` URL, which is handled elsewhere; it is listed here for the hint.
+    /// A `file://` URL. Other code reads local files; the scheme is only listed to be suggested after a typo.
     Local,
 }
 
-/// A place in a store, as a URL names it. Its `Debug` shows no secret.
+/// A store and a key or prefix in it, as parsed from a URL. `Debug` shows no secret.
 #[derive(Clone)]
 pub(in crate::source) struct Address {
     scheme: Scheme,
     root: String,
     /// The bucket, container or data set; for HTTP and HDFS the host and port.
     store: String,
-    /// The host of an account (`abfss://container@HOST`).
+    /// The host of the Azure account, in `abfss://container@HOST`.
     account: Option<String>,
-    /// The revision of a data set.
+    /// The revision of a data set on the Hugging Face hub.
     revision: Option<String>,
     userinfo: Option<Secret>,
     query: Option<Secret>,
     key: Key,
 }
 
-/// The key of a URL, decoded and as it was written.
+/// The key of a URL: percent-decoded, and as the user wrote it.
 #[derive(Clone)]
 struct Key {
-    /// The key, percent-decoded.
     plain: String,
     written: String,
 }
 
-/// One meaning that a key can have.
+/// One way to read the key of a URL: as the literal key of an object, or as a glob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Meaning {
-    /// A key or prefix, taken literally.
+    /// The key or prefix to look up literally.
     pub(in crate::source) key: String,
-    /// The glob that is meant if no object has this key.
+    /// The glob to match if no object has this key.
     pub(in crate::source) glob: Option<Glob>,
 }
 
 impl Meaning {
-    /// The meaning of a key: literal, or a glob.
+    /// Reads `key` as a literal key, and as a glob if it has wildcards.
     pub(in crate::source) fn for_key(key: &str) -> Meaning {
         Meaning { key: key.to_owned(), glob: Glob::split(Path::new(key)) }
     }
 }
 
 impl Address {
-    /// A place that its scheme, its store and a key describe fully.
+    /// Makes an address that has only a scheme, a store and a key.
     fn plain(scheme: Scheme, root: String, store: &str, key: Key) -> Address {
         let store = store.to_owned();
         Address { scheme, root, store, account: None, revision: None, userinfo: None, query: None, key }
@@ -127,7 +127,7 @@ impl Address {
     /// signature. Elsewhere it is a wildcard, and what looks like a query (`?name=value`) is refused.
     ///
     /// Fails with `Unsupported` for an unknown scheme, and with `Invalid` for a URL that is malformed.
-    /// Neither sentence repeats user information or a query.
+    /// Neither message repeats user information or a query.
     pub(in crate::source) fn parse(url: &str) -> Result<Option<Address>> {
         let Some((name, rest)) = url.split_once("://") else { return Ok(None) };
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -163,9 +163,9 @@ impl Address {
         &self.key.plain
     }
 
-    /// The meanings of the key, in the order in which they are tried: first percent-decoded, where an encoded
-    /// character is never a wildcard; then as written, since names can contain a `%`, as those of Spark's
-    /// partitions do (`at=12%3A00`).
+    /// The ways to read the key, in the order in which they are tried: first percent-decoded, where an
+    /// encoded character is never a wildcard; then as written, because names can contain a `%`, such as the
+    /// folder `at=12%3A00` of a partition that Spark wrote.
     pub(in crate::source) fn meanings(&self) -> Vec<Meaning> {
         let Key { plain, written } = &self.key;
         let decoded = Meaning { key: plain.clone(), glob: glob_of(written) };
@@ -178,12 +178,12 @@ impl Address {
         self.scheme != Scheme::Http
     }
 
-    /// Whether the store itself understands `If-Match` as in HTTP, with the tag in quotes.
+    /// Whether the store's server understands HTTP's `If-Match` header with a quoted entity tag.
     pub(in crate::source) fn takes_if_match(&self) -> bool {
         matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure | Scheme::Http)
     }
 
-    /// Whether one client serves both addresses, because they have the same root, user information and query.
+    /// Whether both addresses can use the same client: they have the same root, user information and query.
     pub(in crate::source) fn same_store(&self, other: &Address) -> bool {
         self.scheme == other.scheme
             && self.root == other.root
@@ -205,7 +205,7 @@ impl Address {
         self.account.as_deref()
     }
 
-    /// The revision of a data set; `main` if the URL names none.
+    /// The revision of a data set on the Hugging Face hub; `main` if the URL names none.
     pub(super) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or(MAIN)
     }
@@ -227,10 +227,10 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The revision of a data set whose URL names none.
+/// The revision of a data set on the Hugging Face hub, if its URL names none.
 const MAIN: &str = "main";
 
-/// A URL that was split after its scheme.
+/// A URL that was split at `://` into the name of its scheme and the rest.
 struct CutUrl<'a> {
     name: &'a str,
     rest: &'a str,
@@ -247,7 +247,7 @@ impl CutUrl<'_> {
         Ok(Address::plain(scheme, format!("{shown}://{authority}"), authority, self.key(path)?))
     }
 
-    /// `az://container/key`, or `abfss://container@account.dfs.core.windows.net/key`.
+    /// Parses `az://container/key` or `abfss://container@account.dfs.core.windows.net/key`.
     fn azure(&self) -> Result<Address> {
         let (authority, path) = self.authority();
         let (container, account) = match authority.split_once('@') {
@@ -306,8 +306,8 @@ impl CutUrl<'_> {
         })
     }
 
-    /// `hdfs://host:port/key`, `hdfs://nameservice/key`, or `hdfs:///key` for the one that the configuration
-    /// names.
+    /// Parses `hdfs://host:port/key`, `hdfs://nameservice/key`, or `hdfs:///key` for the default name service
+    /// in Hadoop's configuration.
     fn hdfs(&self) -> Result<Address> {
         let (authority, path) = self.authority();
         if authority.contains('@') {
@@ -323,8 +323,8 @@ impl CutUrl<'_> {
         Ok(Address::plain(Scheme::Hdfs, format!("{scheme}://{authority}"), authority, self.key(path)?))
     }
 
-    /// `hf://datasets/owner/name[@revision][/key]`. A revision with slashes is percent-encoded, except those
-    /// that the hub itself makes (`refs/convert/parquet`, `refs/pr/7`).
+    /// Parses `hf://datasets/owner/name[@revision][/key]`. The slashes in a revision must be percent-encoded,
+    /// except in the names that the hub itself makes (`refs/convert/parquet`, `refs/pr/7`).
     fn hugging_face(&self) -> Result<Address> {
         let form = "write hf://datasets/owner/name, hf://datasets/owner/name@revision/path";
         let Some(rest) = self.rest.strip_prefix("datasets/") else {
@@ -364,7 +364,7 @@ impl CutUrl<'_> {
         })
     }
 
-    /// The text before the first `/`, and the text from this `/` on.
+    /// Splits the rest of the URL at its first `/`. The second part begins with this `/`.
     fn authority(&self) -> (&str, &str) {
         self.rest.split_at(self.rest.find('/').unwrap_or(self.rest.len()))
     }
@@ -389,7 +389,7 @@ impl CutUrl<'_> {
         Ok(Key { plain: key, written: written.to_owned() })
     }
 
-    /// A host with an optional port, as a browser would normalise it.
+    /// Normalises a host with an optional port as browsers do; fails if it is malformed.
     fn host(&self, written: &str) -> Result<String> {
         let malformed = || self.invalid("has a malformed host");
         if written.is_empty() || written.contains(['@', '\\']) || written.contains(char::is_whitespace) {
@@ -415,8 +415,8 @@ impl CutUrl<'_> {
         Ok(())
     }
 
-    /// Refuses a query where none is supported: it is not a part of a key, and a signed query must not end up
-    /// where a key is shown.
+    /// Refuses a query in the URL of a store that supports none. It would become part of the key, and
+    /// messages show keys, so they could show a signature.
     fn refuse_query(&self, path: &str) -> Result<()> {
         match path.split_once('?') {
             Some((_, query)) if is_signature(query) => {
@@ -434,12 +434,12 @@ impl CutUrl<'_> {
     }
 }
 
-/// Whether a word, in lower case, is a supported scheme.
+/// Whether `name`, which must be in lower case, is a supported URL scheme.
 pub(in crate::source) fn is_scheme(name: &str) -> bool {
     SCHEMES.iter().any(|(known, _)| *known == name)
 }
 
-/// Whether a `?` in a URL's path begins a query, as in `?name=value`; elsewhere it is a wildcard.
+/// Whether some `?` in the path of a URL begins a query such as `?name=value`. Any other `?` is a wildcard.
 pub(in crate::source) fn has_query(path: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -447,7 +447,7 @@ pub(in crate::source) fn has_query(path: &str) -> bool {
     path.split('?').skip(1).any(|query| query.split_once('=').is_some_and(|(name, _)| is_name(name)))
 }
 
-/// Whether a query signs a request, and so is a secret.
+/// Whether a query contains a signature or a token, which makes it a secret.
 pub(super) fn is_signature(query: &str) -> bool {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.into_iter().any(|(name, _)| {
@@ -456,7 +456,7 @@ pub(super) fn is_signature(query: &str) -> bool {
     })
 }
 
-/// The length of the revision at the start of `rest`, the text after an `@`.
+/// The number of bytes that the revision takes at the start of `rest`, which is the text after the `@`.
 fn revision_length(rest: &str) -> usize {
     let segment = |from: usize| rest[from..].find('/').map_or(rest.len(), |length| from + length);
     ["refs/convert/", "refs/pr/"]
@@ -465,8 +465,8 @@ fn revision_length(rest: &str) -> usize {
         .map_or_else(|| segment(0), |made| segment(made.len()))
 }
 
-/// The name of the metadata service at a host, if there is one: such hosts serve credentials, and never data
-/// sets.
+/// A description of `host` if it is the metadata service of a cloud, which gives credentials to machines and
+/// must not be read as data.
 pub(in crate::source) fn metadata_service(host: &str) -> Option<&'static str> {
     const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     let bare = match host.strip_prefix('[') {
@@ -484,7 +484,7 @@ pub(in crate::source) fn metadata_service(host: &str) -> Option<&'static str> {
     is_one.then_some("a metadata service")
 }
 
-/// Whether a host, with or without a port, is this machine.
+/// Whether `host`, with or without a port, is this machine's loopback address.
 pub(in crate::source) fn is_loopback(host: &str) -> bool {
     let bare = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -498,11 +498,11 @@ pub(in crate::source) fn glob_of(written: &str) -> Option<Glob> {
     Glob::split(Path::new(&escaped(written))).filter(|_| written.contains(glob::WILDCARDS))
 }
 
-/// A key as a glob: percent-decoded, with brackets around each wildcard that was encoded, which make it match
-/// literally.
+/// Turns the key of a URL into a glob. It is percent-decoded, and wildcards that were encoded get brackets,
+/// so that they match only themselves.
 fn escaped(written: &str) -> String {
     let names = written.split('/').map(|name| {
-        // Names are decoded character by character, so that encoded characters are distinguished from others.
+        // Encoded and plain characters are kept apart, because only plain ones can be wildcards.
         let mut pieces = name.split('%');
         let mut text = pieces.next().unwrap_or_default().to_owned();
         let mut bytes: Vec<u8> = Vec::new();
@@ -548,7 +548,7 @@ pub(in crate::source) fn decoded(text: &str) -> Option<String> {
 
 fn unknown(name: &str) -> Error {
     let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&name)).map(|(_, hint)| *hint);
-    // A mistyped name usually has its first letter right.
+    // Only schemes with the same first letter are suggested, because a typo is rarely in the first letter.
     let known = SCHEMES.iter().map(|(known, _)| *known).filter(|known| known.get(..1) == name.get(..1));
     let hint = match (foreign, nearest(name, known)) {
         (Some(hint), _) => hint.to_owned(),

@@ -1,9 +1,9 @@
 //! `az://`, `abfs://` and `abfss://`: Azure's blobs.
 //!
-//! The account comes from the URL, otherwise from the storage options, otherwise from the environment.
-//! Credentials come from the URL's signature, otherwise from the storage options, otherwise from the
-//! environment: an account key, a shared access signature, a token, a client secret, a workload identity, the
-//! `az` program (`use_azure_cli`); otherwise from the machine.
+//! The account comes from the first of these that has it: the URL, the storage options, the environment.
+//! Credentials come from the URL's signature, else from the storage options, else from the environment. These
+//! can give an account key, a shared access signature, a token, a client secret, a workload identity or the
+//! `az` program (`use_azure_cli`). Without any of them, the identity of the machine is used.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,8 @@ use super::environment::Environment;
 use super::options::{Options, flag, malformed};
 use crate::source::wire::Wire;
 
-/// The keys of credentials. If the URL or the options have one of them, the variables for the others are not
-/// read.
+/// The settings that are credentials. If the URL or the options give one of them, no environment variable is
+/// read for the others.
 const SECRETS: [Key; 8] = [
     Key::SasKey,
     Key::AccessKey,
@@ -31,7 +31,7 @@ const SECRETS: [Key; 8] = [
     Key::CredentialType,
 ];
 
-/// The variables that are read: Azure's own names and those of its programs.
+/// The environment variables that are read, by the names of Azure's libraries and of its programs.
 const VARIABLES: [&str; 22] = [
     "AZURE_STORAGE_ACCOUNT_NAME",
     "AZURE_STORAGE_ACCOUNT_KEY",
@@ -57,14 +57,14 @@ const VARIABLES: [&str; 22] = [
     "AZURE_OBJECT_ID",
 ];
 
-/// Variables whose names differ from those of their keys.
+/// Environment variables that object_store does not know by name, with the setting that each one gives.
 const OTHERS: [(&str, Key); 3] = [
     ("AZURE_STORAGE_ACCOUNT", Key::AccountName),
     ("AZURE_STORAGE_KEY", Key::AccessKey),
     ("IDENTITY_ENDPOINT", Key::MsiEndpoint),
 ];
 
-/// The keys of options that hints list.
+/// The storage options that error messages suggest for a misspelt one.
 const KNOWN: [&str; 16] = [
     "azure_storage_account_name",
     "azure_storage_account_key",
@@ -84,7 +84,7 @@ const KNOWN: [&str; 16] = [
     "azure_credential_type",
 ];
 
-/// The public account of the emulator.
+/// The account that Azurite, the emulator of Azure's storage, has by default. Its key is public.
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -113,7 +113,7 @@ pub(super) fn connect(
     Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
-/// Collects all settings of the client, some of which are secrets.
+/// Collects the settings of the client from the URL, the storage options and the environment.
 fn read(address: &Address, options: &Options, environment: Environment<'_>) -> Result<HashMap<Key, String>> {
     let mut values: HashMap<Key, String> = HashMap::new();
     for (name, key, value) in keys::<Key>(options, "az://", &KNOWN, &[])? {
@@ -162,14 +162,14 @@ fn read(address: &Address, options: &Options, environment: Environment<'_>) -> R
     Ok(values)
 }
 
-/// Whether a text may be base64.
+/// Whether `text` has the characters and the length of Base64.
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let is_digit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
     text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.chars().all(is_digit)
 }
 
-/// Takes the account and the endpoint from the host of a URL.
+/// Sets the account and, if it is not the default, the endpoint by the host of a URL.
 fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     let malformed = || {
         Error::invalid("the URL's host is not an Azure account's")
@@ -178,7 +178,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     let (account, rest) = host.split_once('.').ok_or_else(malformed)?;
     let (kind, domain) = rest.split_once('.').ok_or_else(malformed)?;
     if let Some(zone) = kind.strip_prefix('z').filter(|_| rest.ends_with(".fabric.microsoft.com")) {
-        // This is a workspace's private link, in which the zone is part of the account's name.
+        // This is the private link of a Microsoft Fabric workspace: the zone belongs to the account's name.
         values.insert(Key::AccountName, format!("{account}.z{zone}"));
         values.insert(Key::Endpoint, format!("https://{host}"));
         values.insert(Key::UseFabricEndpoint, "true".to_owned());
@@ -193,7 +193,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
         "fabric.microsoft.com" => {
             values.insert(Key::UseFabricEndpoint, "true".to_owned());
         }
-        // The other domains are those of Azure's clouds in other jurisdictions.
+        // Any other domain is taken for a national cloud of Azure, such as `core.chinacloudapi.cn`.
         other => {
             values.entry(Key::Endpoint).or_insert_with(|| format!("https://{account}.blob.{other}"));
         }
@@ -201,7 +201,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     Ok(())
 }
 
-/// Turns the settings into those of the emulator, which has the account in its path, and a public key.
+/// Changes the settings for the emulator, whose URLs have the account in the path, and whose key is public.
 fn emulate(values: &mut HashMap<Key, String>, environment: Environment<'_>) {
     values.remove(&Key::UseEmulator);
     let account = values.entry(Key::AccountName).or_insert_with(|| EMULATOR_ACCOUNT.to_owned()).clone();

@@ -1,4 +1,4 @@
-//! Helpers that the builders of all stores share.
+//! Checks and settings that are shared by the functions that build the client of each kind of store.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use object_store::{ClientConfigKey, ClientOptions, RetryConfig};
 use super::address::is_loopback;
 use super::options::{Options, count, flag, limit, malformed, time, unknown};
 
-/// Switches retries off: the reader decides when to retry, and for how long.
+/// Switches off the client's own retries, because the reader retries failed requests itself.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
 
-/// The settings of connections to a store, from its options. The client would parse the values late and
-/// accept malformed ones, so they are checked here.
+/// Makes the connection settings of a store from its storage options. The values are checked here, because
+/// the client would accept malformed ones.
 ///
-/// A whole request has no time limit unless an option sets one: a large one may take its time, and a stalled
-/// one is noticed earlier by other code.
+/// A request has no limit on its total time unless an option sets one: a large one may take long, and other
+/// code abandons a response that stalls.
 pub(super) fn client_options<'a>(
     given: impl IntoIterator<Item = (ClientConfigKey, &'a str)>,
 ) -> Result<ClientOptions> {
@@ -29,7 +29,7 @@ pub(super) fn client_options<'a>(
     })
 }
 
-/// Refuses a value that its key cannot have.
+/// Checks that `value` has the form that the connection setting `key` needs.
 fn check(key: ClientConfigKey, value: &str) -> Result<()> {
     use ClientConfigKey as Key;
     let name = key.as_ref();
@@ -53,11 +53,12 @@ fn check(key: ClientConfigKey, value: &str) -> Result<()> {
     }
 }
 
-/// The options as the store's own keys, each with the name that the user wrote. `known` are the store's keys,
-/// for hints; `apart` are those that the store reads by other code.
+/// Parses the names of storage options to the keys of a store. Each entry of the result is the name that the
+/// user wrote, its key and its value. `known` are the names that messages suggest; the options in `apart` are
+/// left out, because the store reads them itself.
 ///
-/// Fails with `Invalid` for an unknown key, and for an empty value, which comes from a variable that was not
-/// set and with which requests would be signed.
+/// Fails with `Invalid` for an unknown name and for an empty value. An empty value usually comes from a
+/// variable that was not set, and must not be used to sign requests.
 pub(super) fn keys<'a, Key: FromStr>(
     options: &'a Options,
     store: &str,
@@ -73,8 +74,8 @@ pub(super) fn keys<'a, Key: FromStr>(
     options.theirs().filter(|(name, _)| !apart.contains(name)).map(read).collect()
 }
 
-/// Refuses an endpoint that is malformed, holds a secret, or is plain HTTP without permission. The message
-/// does not repeat it.
+/// Refuses an endpoint that is malformed, contains a secret, or is plain HTTP although `allow_http` is
+/// `false`. The message does not repeat the endpoint.
 pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> Result<()> {
     let malformed = || {
         Error::invalid(format!("the endpoint for {store} is malformed"))
@@ -93,7 +94,8 @@ pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> R
     Ok(())
 }
 
-/// The error for a builder that refuses its settings. The builder's own message can hold a URL or a key.
+/// The error if a client cannot be built from its settings. It replaces the builder's own message, which can
+/// contain a URL or a secret key.
 pub(super) fn refused(root: &str) -> Error {
     Error::invalid(format!(
         "the storage options for {root} cannot be used together, or one has a malformed value"
@@ -101,7 +103,7 @@ pub(super) fn refused(root: &str) -> Error {
     .hint("check flags, durations, endpoints and keys")
 }
 
-/// The keys that every store reached by HTTP takes.
+/// The storage options of the connection, which every store that is reached by HTTP has.
 const CLIENT: [&str; 13] = [
     "allow_http",
     "allow_invalid_certificates",

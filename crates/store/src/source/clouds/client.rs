@@ -14,18 +14,18 @@ pub(in crate::source) struct Client {
 }
 
 impl Client {
-    /// The client of a store that lists page by page.
+    /// Makes the client of a store that can list its objects page by page.
     pub(super) fn paged(store: impl ObjectStore + PaginatedListStore) -> Self {
         let store = Arc::new(store);
         Client { store: store.clone(), pages: Some(store) }
     }
 
-    /// The client of a store that returns a list as a whole.
+    /// Makes the client of a store that can only list all of its objects at once.
     pub(in crate::source) fn whole(store: Arc<dyn ObjectStore>) -> Self {
         Client { store, pages: None }
     }
 
-    /// The same store, if it lists page by page.
+    /// The interface for listing page by page, if the store has it.
     pub(in crate::source) fn pages(&self) -> Option<&Arc<dyn PaginatedListStore>> {
         self.pages.as_ref()
     }

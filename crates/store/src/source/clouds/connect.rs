@@ -1,4 +1,4 @@
-//! Builds the client of a store of any kind.
+//! Builds the client of a store, of the kind that its URL names.
 
 use forebay_base::{Error, ErrorKind, Result};
 
@@ -28,12 +28,12 @@ pub(in crate::source) fn connect(address: &Address, options: &Options, wire: &Wi
         Scheme::Hdfs => super::hdfs::connect(address, options).map(Client::whole),
         #[cfg(feature = "http")]
         Scheme::HuggingFace => super::hf::connect(address, options, wire, &environment).map(Client::whole),
-        // In a build with every feature, only `file://` is left here.
+        // The features of all other schemes may be off. With every feature on, only `file://` gets here.
         other => Err(left_out(other)),
     }
 }
 
-/// Refuses a store whose feature this build was made without.
+/// The error for a kind of store whose cargo feature is off in this build.
 fn left_out(scheme: Scheme) -> Error {
     let (scheme, feature) = match scheme {
         Scheme::S3 => ("s3://", "aws"),

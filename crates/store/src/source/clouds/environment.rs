@@ -1,4 +1,4 @@
-//! The variables by which clouds are set up.
+//! Access to the environment variables that configure the clients of clouds.
 
-/// Looks up an environment variable of the process, or in a test a stand-in for it.
+/// A function that returns the value of an environment variable; tests give their own values instead.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -1,8 +1,8 @@
 //! `gs://`: Google Cloud Storage.
 //!
-//! Credentials come from the storage options, otherwise from the environment, otherwise from the file that
-//! `gcloud auth application-default login` writes, otherwise from the machine; `skip_signature` sends
-//! requests without any.
+//! Credentials come from the first of these that has any: the storage options, the environment, the file that
+//! `gcloud auth application-default login` writes, the machine. With `skip_signature`, requests are sent
+//! without credentials.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::environment::Environment;
 use super::options::{Options, flag, malformed};
 use crate::source::wire::Wire;
 
-/// The keys of credentials. If the options have one of them, no variable is read.
+/// The settings that are credentials. If the storage options give one, no environment variable is read.
 const IDENTITY: [Key; 5] = [
     Key::SkipSignature,
     Key::BearerToken,
@@ -29,7 +29,7 @@ const IDENTITY: [Key; 5] = [
     Key::ApplicationCredentials,
 ];
 
-/// The variables of credentials; the first one that is set is used.
+/// The environment variables that give credentials. Only the first one that is set is used.
 const VARIABLES: [(&str, Key); 7] = [
     ("GOOGLE_SKIP_SIGNATURE", Key::SkipSignature),
     ("GOOGLE_BEARER_TOKEN", Key::BearerToken),
@@ -40,10 +40,10 @@ const VARIABLES: [(&str, Key); 7] = [
     ("GOOGLE_APPLICATION_CREDENTIALS", Key::ApplicationCredentials),
 ];
 
-/// The address of an emulator, in the variable that Google's own libraries read.
+/// The environment variable for the address of an emulator, which Google's own libraries also read.
 const EMULATOR: &str = "STORAGE_EMULATOR_HOST";
 
-/// The keys of options that hints list.
+/// The storage options that error messages suggest for a misspelt one.
 const KNOWN: [&str; 7] = [
     "google_service_account",
     "google_service_account_path",
@@ -106,7 +106,8 @@ pub(super) fn connect(
         .with_retry(no_retries())
         .with_http_connector(wire.clone());
     if anonymous {
-        // Otherwise the client would look for credentials that it does not use, and might fail.
+        // Empty credentials keep the client from looking for real ones, which it would not use and which may
+        // be invalid.
         let nobody = GcpCredential { bearer: String::new() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
     }
@@ -117,7 +118,7 @@ pub(super) fn connect(
     Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
-/// The fields that every key of a service account has.
+/// The fields that the JSON key of every service account has; used to check a given key.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "only that they are there is looked at")]
 struct ServiceAccount {
@@ -134,21 +135,21 @@ fn check_service_account(option: Key, key: &[u8]) -> Result<()> {
     })
 }
 
-/// The content of the file that an option or a variable names. The message does not repeat the path: it may
-/// be the key itself.
+/// Reads the file that a storage option or a variable names. The error does not repeat `path`, because users
+/// may have put the secret key itself there.
 fn contents(option: Key, path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         malformed(option.as_ref(), "the path of a file that can be read").hint(error.to_string())
     })
 }
 
-/// The kind of credentials in a file.
+/// The field of a credentials file that says what kind of credentials it has.
 #[derive(Deserialize)]
 struct Credentials {
     r#type: String,
 }
 
-/// Refuses application default credentials of an unsupported kind, by name.
+/// Checks that the file of application default credentials is of a supported kind; the error names the kind.
 fn check_application_default(path: Option<&String>, environment: Environment<'_>) -> Result<()> {
     let (path, text) = match path {
         Some(path) => (PathBuf::from(path), contents(Key::ApplicationCredentials, path)?),

@@ -1,9 +1,9 @@
 //! `hdfs://`, `hopsfs://` and `viewfs://`: Hadoop's file system, over its own protocol.
 //!
 //! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or
-//! `HADOOP_HOME/etc/hadoop`, overridden by the storage options with a dot in their name. The user is
-//! `HADOOP_USER_NAME`, or that of Kerberos with `hadoop.security.authentication` and a ticket of `kinit`.
-//! Then [`guard`] refuses a server that does not ask for Kerberos.
+//! `HADOOP_HOME/etc/hadoop`. Storage options with a dot in their name override it. The user is
+//! `HADOOP_USER_NAME`; if `hadoop.security.authentication` is `kerberos`, it is the user of the ticket that
+//! `kinit` got, and [`guard`] refuses a server that does not ask for Kerberos.
 
 mod guard;
 
@@ -19,7 +19,7 @@ use super::address::Address;
 use super::options::{Options, unknown};
 
 pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn ObjectStore>> {
-    // Without a runtime the client would start one of its own, which cannot be ended from a task.
+    // Without this runtime, the client would start one of its own, which cannot be shut down from a task.
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|_| Error::new(ErrorKind::Internal, "HDFS needs a runtime"))?;
     let mut configuration = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         .with_url(address.root())
         .with_config(configuration)
         .with_io_runtime(runtime);
-    // The client panics if the machine has no name for its user.
+    // The client panics if the operating system has no name for the user of this process.
     let store = caught(|| builder.build())
         .map_err(|_| refused(address, "the user has no name").hint("set HADOOP_USER_NAME"))?;
     let words = |error: object_store::Error| match error {

@@ -1,11 +1,12 @@
 //! `hf://datasets/owner/name@revision`: data sets of the Hugging Face hub, read over its HTTP interface.
 //!
-//! A revision is looked up once, and all requests are for that one commit: a push meanwhile does not change
-//! the data set under its reader. The hub redirects to other servers for the files; the token is not sent
-//! there. Nothing is written to the hub.
+//! A revision is resolved to a commit once, and all requests name that commit, so a later push does not
+//! change the data set while it is read. For the contents of files, the hub redirects to other servers, which
+//! are not sent the token. Nothing is written to the hub.
 //!
-//! The token comes from the storage option `token`, otherwise from `HF_TOKEN`, otherwise from the file that
-//! `hf auth login` writes; the hub from the storage option `endpoint`, otherwise from `HF_ENDPOINT`.
+//! The token comes from the storage option `token`, else from the variable `HF_TOKEN`, else from the file
+//! that `hf auth login` writes. The hub's address comes from the storage option `endpoint`, else from
+//! `HF_ENDPOINT`.
 
 mod api;
 mod store;
@@ -27,7 +28,7 @@ use crate::source::wire::{Redirects, Wire};
 
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// The keys of options that do not concern the connection.
+/// The storage options of the hub itself; all others are settings of the connection.
 const OWN: [&str; 4] = ["token", "hf_token", "endpoint", "hf_endpoint"];
 
 pub(super) fn connect(
@@ -55,7 +56,7 @@ pub(super) fn connect(
     Ok(Arc::new(HuggingFace::new(hub)))
 }
 
-/// The token in the file that `hf auth login` writes.
+/// Reads the token from the file that `hf auth login` writes.
 fn kept(environment: Environment<'_>) -> Option<String> {
     let file = match (environment("HF_TOKEN_PATH"), environment("HF_HOME"), environment("XDG_CACHE_HOME")) {
         (Some(file), _, _) => PathBuf::from(file),

@@ -1,7 +1,7 @@
-//! Stores that are reached over a network: from a URL and storage options to a client.
+//! Makes clients for stores that are reached over a network, from a URL and storage options.
 //!
-//! Each kind of store has a file of its own, with the sources of its credentials and their order. Clients are
-//! those of object_store where it has one, without its retries: the reader decides when to retry. Text that
+//! Each kind of store has a file of its own, which lists the sources of credentials in order. object_store
+//! has clients for most of them; its retries are switched off, because the reader retries itself. Text that
 //! can contain a secret (a URL's user information and query, an option's value, a client's `Debug`) is never
 //! shown.
 //!

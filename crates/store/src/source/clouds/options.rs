@@ -1,4 +1,4 @@
-//! Storage options: the keys that every store knows, and those of each store.
+//! Storage options: those that every store has, and the parsing of values for all of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use forebay_base::{Error, Result};
 
 use super::secret::Secret;
 
-/// The keys that every store knows.
+/// The names of the storage options that every store has.
 const RETRY_TIMEOUT: &str = "retry_timeout";
 const STALL_TIMEOUT: &str = "stall_timeout";
 const MAX_CONCURRENCY: &str = "max_concurrency";
@@ -20,19 +20,20 @@ const ALLOWED_LOCATIONS: &str = "allowed_locations";
 const OURS: [&str; 6] =
     [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE, INDEX, ALLOWED_LOCATIONS];
 
-/// The values that switch an option off.
+/// The values that switch the metadata cache off.
 const OFF: [&str; 4] = ["off", "no", "none", "false"];
 
-/// Storage options. Keys ignore case, except Hadoop's, which have a dot; values are never shown.
+/// Storage options, by name. Names ignore case, except Hadoop's, which have a dot. Values are never shown.
+/// All stores have these options:
 ///
 /// | key | value | meaning |
 /// |---|---|---|
 /// | `retry_timeout` | duration | how long a failing read is retried |
 /// | `stall_timeout` | duration | how long a response may stall before it is abandoned |
 /// | `max_concurrency` | count | the most concurrent requests |
-/// | `metadata_cache` | `off` or a folder | the folder of footers between runs |
+/// | `metadata_cache` | `off` or a folder | the folder that keeps footers between runs |
 /// | `index` | `on` or `off` | whether the index of a folder is used |
-/// | `allowed_locations` | folders with `,` between them | where files of an Iceberg table may be outside of its folder |
+/// | `allowed_locations` | comma-separated folders | more folders for files of an Iceberg table |
 ///
 /// A duration is a number with `ms`, `s` (the default), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
 #[derive(Clone)]
@@ -40,7 +41,7 @@ pub(in crate::source) struct Options {
     pairs: BTreeMap<String, Secret>,
 }
 
-/// The place where footers are kept between runs.
+/// The setting for the metadata cache, which keeps footers on local disk between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) enum MetadataCache {
     Off,
@@ -89,16 +90,16 @@ impl Options {
         })
     }
 
-    /// The locations outside of a table's folder in which its files may be.
+    /// The locations, besides the folder of an Iceberg table, in which files of the table are accepted.
     pub(in crate::source) fn allowed_locations(&self) -> impl Iterator<Item = &str> {
         let all = self.get(ALLOWED_LOCATIONS).unwrap_or_default().split(',');
         all.map(str::trim).filter(|location| !location.is_empty())
     }
 
-    /// Refuses an invalid value of a key that all stores know, and a value that no request can carry: one
-    /// that was read from a file may end with a line break.
+    /// Checks the values of the options that all stores have, and that no other value contains a line break,
+    /// which no request can carry. A value that was read from a file may end with one.
     pub(in crate::source) fn check(&self) -> Result<()> {
-        // Certificates have several lines.
+        // Certificates and keys of service accounts may have several lines.
         let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");
         let broken =
             |(key, value): &(&String, &Secret)| !is_text(key) && value.expose().contains(['\n', '\r', '\0']);
@@ -113,7 +114,7 @@ impl Options {
         self.index().map(|_| ())
     }
 
-    /// Refuses all options that belong to particular stores, because no location is in such a store.
+    /// Refuses all options that only some stores have. For use when all locations are local files.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
             // The name is not repeated, because it may be a secret that was put in the wrong place.
@@ -122,12 +123,12 @@ impl Options {
         }
     }
 
-    /// The value of a key, which must be written in lower case here. The value must not be shown.
+    /// The value of an option. `key` must be in lower case. The value may be secret, so it must not be shown.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.get(key).map(Secret::expose)
     }
 
-    /// The keys and values that belong to particular stores. They must not be shown.
+    /// The options that only some stores have. They may be secret, so they must not be shown.
     pub(super) fn theirs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.pairs.iter().filter(|(key, _)| !OURS.contains(&key.as_str()));
         pairs.map(|(key, value)| (key.as_str(), value.expose()))
@@ -140,8 +141,9 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The error for an option that the store does not know; `known` are its keys. The name is only repeated if
-/// it is similar to one of them, because any other name may be a secret in the wrong place.
+/// The error for an option that a store does not have; `known` are the options that it has. The message
+/// repeats the name only if it resembles a known one, because any other name may be a secret in the wrong
+/// place.
 pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let bare = |key: &str| {
         ["aws_", "google_", "azure_storage_", "azure_"]
@@ -162,23 +164,23 @@ pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'
     }
 }
 
-/// The error for a value that its key cannot have. The value is not repeated.
+/// The error for an option with an invalid value, which is not shown. `what` says which values are valid.
 pub(in crate::source) fn malformed(key: &str, what: &str) -> Error {
     Error::invalid(format!("storage option {key:?} is not {what}"))
 }
 
-/// Parses a value that must be yes or no.
+/// Parses the value of an option that is on or off.
 pub(super) fn flag(key: &str, value: &str) -> Result<bool> {
     truth(value).ok_or_else(|| malformed(key, "true or false"))
 }
 
-/// Parses a value that must be a duration.
+/// Parses the value of an option that is a duration.
 pub(super) fn time(key: &str, value: &str) -> Result<Duration> {
     duration(value)
         .ok_or_else(|| malformed(key, "a duration").hint("write it as in \"180s\", \"500ms\" or \"3m\""))
 }
 
-/// Parses a value that must be a duration long enough to do something.
+/// Parses the value of an option that is a duration greater than zero.
 pub(super) fn limit(key: &str, value: &str) -> Result<Duration> {
     match time(key, value)? {
         Duration::ZERO => Err(malformed(key, "more than 0").hint("leave it out for the default")),
@@ -186,12 +188,12 @@ pub(super) fn limit(key: &str, value: &str) -> Result<Duration> {
     }
 }
 
-/// Parses a value that must be a count.
+/// Parses the value of an option that is a count.
 pub(super) fn count(key: &str, value: &str) -> Result<usize> {
     value.trim().parse().map_err(|_| malformed(key, "a count").hint("write it as in \"64\""))
 }
 
-/// Whether a text says yes or no.
+/// Parses a text such as `on` or `no`; `None` if it is neither true nor false.
 pub(in crate::source) fn truth(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Some(true),
@@ -200,7 +202,7 @@ pub(in crate::source) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses a duration: numbers with units, or a number of seconds.
+/// Parses a duration: one or several numbers with units, or a number of seconds.
 pub(in crate::source) fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;

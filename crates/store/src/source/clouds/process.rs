@@ -1,5 +1,5 @@
-//! Credentials that a program prints: a `credential_process`, or the `aws` program for sources that only it
-//! resolves.
+//! Gets AWS credentials from the output of a program: the `credential_process` of a profile, or the `aws`
+//! program for sources of credentials that only it supports.
 
 use std::fmt;
 use std::path::Path;
@@ -15,10 +15,10 @@ use object_store::aws::{AwsCredential, AwsCredentialProvider};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-/// How long before their expiry credentials are renewed.
+/// Credentials are renewed this long before they expire.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(300);
 
-/// A program with its arguments, which can contain secrets. Only `shown` is shown.
+/// A program and its arguments, which can contain secrets. Messages show the description `shown` instead.
 #[derive(Clone)]
 pub(super) struct Program {
     words: Vec<String>,
@@ -34,12 +34,13 @@ impl Program {
         }
     }
 
-    /// The shell with a command line to run.
+    /// Makes a program that runs a command line in the shell.
     pub(super) fn shell(command: &str, shown: String) -> Self {
         Program::new(Path::new("/bin/sh"), &["-c", command], shown)
     }
 
-    /// Runs the program to its end. Its output is not repeated, since it can be a secret.
+    /// Runs the program and parses the credentials that it prints. Errors do not repeat its output, which can
+    /// be secret.
     fn run(&self) -> Result<Fresh> {
         let failed = |cause: &str| {
             Error::new(ErrorKind::Io, format!("{} {cause}", self.shown)).hint("run it by hand to see why")
@@ -74,7 +75,7 @@ impl Program {
     }
 }
 
-/// The output of a program that prints credentials.
+/// The JSON that a program for credentials prints, in AWS's format.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Printed {
@@ -97,7 +98,7 @@ impl Fresh {
     }
 }
 
-/// Credentials of a program, which is run again before they expire.
+/// A source of credentials that runs a program, and runs it again before the credentials expire.
 #[derive(Clone)]
 pub(super) struct Process(Arc<Inner>);
 

@@ -1,4 +1,4 @@
-//! Profiles in the files that the AWS tools share: `~/.aws/credentials` and `~/.aws/config`.
+//! Reads profiles from the files that all AWS tools use: `~/.aws/credentials` and `~/.aws/config`.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind::NotFound;
@@ -11,22 +11,22 @@ use super::environment::Environment;
 use super::process::Program;
 use super::secret::Secret;
 
-/// The name of the profile that is read if none is named.
+/// The profile that is used if neither the options nor the environment name one.
 const DEFAULT: &str = "default";
 
-/// The values of one section of a file.
+/// The keys and values in one section of a file.
 type Section = BTreeMap<String, Secret>;
 
-/// A profile, as the files `credentials` and `config` describe it.
+/// A profile: its sections in the files `credentials` and `config`.
 pub(super) struct Profile {
     name: String,
     credentials: Section,
     config: Section,
-    /// The `aws` program, which resolves sources that are not supported here.
+    /// The path of the `aws` program, for sources of credentials that only it supports.
     aws: Option<PathBuf>,
 }
 
-/// The source of a profile's credentials.
+/// The way to get the credentials of a profile.
 pub(super) enum CredentialSource {
     Static { id: Secret, secret: Secret, token: Option<Secret> },
     WebIdentity { token_file: String, role: String, session: Option<String> },
@@ -34,8 +34,8 @@ pub(super) enum CredentialSource {
 }
 
 impl Profile {
-    /// Reads the profile `named`, or else the one that `AWS_PROFILE` names, or `default`; `None` if there is
-    /// no `default`.
+    /// Reads the profile `named`; if that is `None`, the profile that `AWS_PROFILE` names, or else `default`.
+    /// Returns `None` if none was named and the files have no `default`.
     pub(super) fn load(named: Option<&str>, environment: Environment<'_>) -> Result<Option<Profile>> {
         let asked = named.map(str::to_owned).or_else(|| environment("AWS_PROFILE"));
         let name = asked.as_deref().unwrap_or(DEFAULT);
@@ -69,7 +69,7 @@ impl Profile {
         self.get("endpoint_url")
     }
 
-    /// The source of the credentials, in the order of the AWS tools; `None` if the profile has none.
+    /// The way to get the profile's credentials, tried in the order of the AWS tools; `None` if it has none.
     pub(super) fn source(&self) -> Result<Option<CredentialSource>> {
         if let (Some(role), Some(token_file)) = (self.get("role_arn"), self.get("web_identity_token_file")) {
             let session = self.get("role_session_name").map(str::to_owned);
@@ -95,7 +95,8 @@ impl Profile {
         Ok(keys(&self.config))
     }
 
-    /// The `aws` program as the source of credentials, for a profile that takes them from `what`.
+    /// Uses `aws configure export-credentials` to get the credentials. `what` names the profile's own source,
+    /// such as single sign-on, for the error if there is no `aws` program.
     fn exported(&self, what: &str) -> Result<Option<CredentialSource>> {
         let Some(aws) = &self.aws else {
             let cause = format!(
@@ -118,7 +119,7 @@ impl Profile {
     }
 }
 
-/// An access key from one file, because halves from two files would not match.
+/// The access key in a section, if both halves are there: halves from two files would not match.
 fn keys(section: &Section) -> Option<CredentialSource> {
     Some(CredentialSource::Static {
         id: section.get("aws_access_key_id")?.clone(),
@@ -127,7 +128,7 @@ fn keys(section: &Section) -> Option<CredentialSource> {
     })
 }
 
-/// The path that a variable names, or `~/.aws/NAME`.
+/// The path of a file of the AWS tools: the value of an environment variable, or else `~/.aws/NAME`.
 fn file(variable: &str, name: &str, environment: Environment<'_>) -> Option<PathBuf> {
     let home = environment("HOME").map(PathBuf::from);
     match environment(variable) {
@@ -144,7 +145,7 @@ fn program_named(name: &str, environment: Environment<'_>) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// The values of the first section whose header fits; `None` without the file or the section.
+/// Reads the sections whose header satisfies `fits`, as one. `None` if there is no such file or section.
 fn section(path: Option<&Path>, fits: impl Fn(&str) -> bool) -> Result<Option<Section>> {
     let Some(path) = path else { return Ok(None) };
     let text = match std::fs::read_to_string(path) {
@@ -155,7 +156,7 @@ fn section(path: Option<&Path>, fits: impl Fn(&str) -> bool) -> Result<Option<Se
     let mut found: Option<Section> = None;
     let mut inside = false;
     for line in text.lines() {
-        // An indented line belongs to a nested block, which is not read.
+        // Indented lines, which belong to nested blocks, and comments are skipped.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }

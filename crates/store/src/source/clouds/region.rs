@@ -1,7 +1,8 @@
-//! A store for a bucket whose region is unknown: the store is asked once, before the first request.
+//! A store for an S3 bucket whose region is unknown. S3 is asked for the region before the first request, and
+//! the real store is then built.
 //!
-//! `resolve_bucket_region` of object_store makes a client of its own, bypassing `wire`, and asks one fixed
-//! host. Most of this file is about waiting for the region, which that function does not do.
+//! `resolve_bucket_region` of object_store is not used, because it makes its own client without `wire` and
+//! asks one fixed host. Most of this file forwards calls to the store once it is built.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,12 +24,12 @@ use object_store::{
 };
 use tokio::sync::OnceCell;
 
-/// The header of the bucket's region, in every answer of S3, even to a request that it refuses.
+/// The HTTP header in which S3 gives the bucket's region, even when it refuses the request.
 const REGION: &str = "x-amz-bucket-region";
 
 type Build = dyn Fn(String) -> forebay_base::Result<AmazonS3> + Send + Sync;
 
-/// A store that is built once the bucket's region is known.
+/// A store that looks up the region of its bucket at the first call, and then passes all calls on.
 #[derive(Clone)]
 pub(super) struct Regional(Arc<Inner>);
 
@@ -172,7 +173,7 @@ impl PaginatedListStore for Regional {
 }
 
 impl Regional {
-    /// The results of `stream`, which is called once the store is built.
+    /// Returns the stream that `stream` makes from the store, which is built first if needed.
     fn later<T: 'static>(
         self,
         stream: impl FnOnce(&dyn ObjectStore) -> BoxStream<'static, Result<T>> + Send + 'static,

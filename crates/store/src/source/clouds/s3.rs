@@ -1,4 +1,5 @@
-//! `s3://`: Amazon's store, and all stores that speak its protocol: MinIO, Ceph, R2, Alluxio's gateway.
+//! `s3://`: Amazon S3, and other stores with the same protocol, such as MinIO, Ceph, R2 and Alluxio's
+//! gateway.
 //!
 //! Credentials come from the first of these sources that has any, and only from that one:
 //!
@@ -7,8 +8,8 @@
 //! 3. the profile that `AWS_PROFILE` names, or `default`, in the files that the AWS tools share
 //! 4. the container's or the machine's own role
 //!
-//! Region and endpoint are looked up in the same order, each independently. Without a region, the store is
-//! asked for that of the bucket.
+//! Region and endpoint are looked up in the same order, each independently. If no source has a region or an
+//! endpoint, S3 is asked for the region of the bucket.
 
 use std::collections::HashMap;
 
@@ -26,10 +27,10 @@ use super::profile::{CredentialSource, Profile};
 use super::region::Regional;
 use crate::source::wire::Wire;
 
-/// The names of the option for a profile; object_store has none.
+/// The names of the storage option that selects a profile. object_store has no such option.
 const PROFILE: [&str; 2] = ["profile", "aws_profile"];
 
-/// The variables of credentials, in groups that are never mixed.
+/// The environment variables that give credentials. Only one of the three groups is used.
 const STATIC: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 const WEB_IDENTITY: [&str; 3] = ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"];
 const MACHINE: [&str; 5] = [
@@ -40,7 +41,8 @@ const MACHINE: [&str; 5] = [
     "AWS_IMDSV1_FALLBACK",
 ];
 
-/// The variables of region, endpoint and connection. If there are two for one key, the first one counts.
+/// The environment variables for region, endpoint and connection. Of two for the same setting, the first is
+/// used.
 const PLACE: [&str; 11] = [
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
@@ -55,10 +57,10 @@ const PLACE: [&str; 11] = [
     "AWS_SKIP_SIGNATURE",
 ];
 
-/// An arbitrary region, with which other settings are checked.
+/// A region for checking all other settings while the real region is unknown.
 const ANY_REGION: &str = "us-east-1";
 
-/// The keys of options that hints list.
+/// The storage options that error messages suggest for a misspelt one.
 const KNOWN: [&str; 27] = [
     "aws_access_key_id",
     "aws_secret_access_key",
@@ -103,7 +105,7 @@ pub(super) fn connect(
     if setup.has_region() || setup.endpoint().is_some() {
         return built(builder, &root).map(Client::paged);
     }
-    // Settings that cannot work with any region are refused now, rather than with each request.
+    // Settings that are invalid in every region are refused now, and not only at the first request.
     built(builder.clone().with_region(ANY_REGION), &root)?;
     let build = move |region: String| built(builder.clone().with_region(region), &root);
     Ok(Client::paged(Regional::new(address.store(), client, build)))
@@ -113,7 +115,7 @@ fn built(builder: AmazonS3Builder, root: &str) -> Result<AmazonS3> {
     builder.build().map_err(|_| refused(root))
 }
 
-/// Everything that is known before a client is built. It holds secrets, and so has no `Debug`.
+/// The settings from which a client is built. It contains secrets, so it has no `Debug`.
 struct Setup {
     values: HashMap<Key, String>,
     process: Option<Process>,
@@ -143,7 +145,8 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Takes the credentials from the first source that has any.
+    /// Takes the credentials from the first source that has any. `named` says that the options name a
+    /// profile, which then takes precedence over the environment.
     fn take_identity(
         &mut self,
         named: bool,
@@ -193,7 +196,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Uses variables for keys that have no value yet.
+    /// Takes values from the environment variables `names`, for settings that have no value yet.
     fn take<const N: usize>(&mut self, names: [&str; N], environment: Environment<'_>) -> Result<()> {
         for name in names {
             let Ok(key) = name.to_ascii_lowercase().parse::<Key>() else { continue };
@@ -258,7 +261,7 @@ impl Setup {
     }
 }
 
-/// Refuses an invalid value of a key. Values of the connection are checked with the connection.
+/// Refuses an invalid value of a setting. Settings of the connection are checked where it is made.
 fn check(name: &str, key: Key, value: &str) -> Result<()> {
     match key {
         Key::RequestPayer if value.eq_ignore_ascii_case("requester") => Ok(()),

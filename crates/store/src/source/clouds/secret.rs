@@ -1,4 +1,4 @@
-//! A text that is never shown.
+//! A wrapper for texts such as passwords and tokens, which keeps them out of messages.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// The text itself. It must only be sent to its store, and never be shown.
     pub(in crate::source) fn expose(&self) -> &str {
         &self.0
     }

@@ -36,13 +36,13 @@ pub(super) fn connect(address: &Address, options: &Options, wire: &Wire) -> Resu
     Ok(Arc::new(store.map_err(|_| refused(address.root()))?))
 }
 
-/// The wire, with the URL's query and login added to every request.
+/// Makes a connector that adds the query and the login of the URL to every request.
 fn dressed(address: &Address, wire: &Wire) -> Result<Wire> {
     let mut wire = wire.clone();
     if let Some(query) = address.query() {
         wire = wire.with_query(query.clone());
         if is_signature(query.expose()) {
-            // The URL was signed for GET only.
+            // The signature allows only GET, so a HEAD request is replaced by a GET.
             wire = wire.with_head_by_get();
         }
     }

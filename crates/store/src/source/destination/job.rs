@@ -1,6 +1,8 @@
-//! Jobs that write many files, and go on after an interruption.
+//! Lets a run that writes many files (a job) be repeated after an interruption, without the files that are
+//! complete.
 //!
-//! A record beside the files says which job writes them. It is locked while a process of this machine works.
+//! A record, which is a file beside the others, describes the job. In a local folder, the process that works
+//! on the job locks the record.
 
 use std::collections::BTreeSet;
 use std::fs::{self, TryLockError};
@@ -14,11 +16,11 @@ use serde_json::Value;
 
 use super::{Destination, HIDDEN, JOB, Where, object_path};
 
-/// A job that begins or continues.
+/// The state of a job when it begins or is resumed.
 pub struct Resumed {
-    /// The names of the files that are complete.
+    /// The names of the files that an earlier run of the job completed.
     pub complete: BTreeSet<String>,
-    /// Keeps other processes of this machine from the folder, until it is dropped.
+    /// The locked record of a local folder. It keeps other processes out of the folder until it is dropped.
     pub lock: Option<fs::File>,
 }
 
@@ -26,8 +28,8 @@ impl Destination {
     /// Begins the job that `record` describes, or continues it if it was interrupted.
     ///
     /// # Errors
-    /// `Invalid` for a place that holds anything else, such as the files of another job, and for a folder of
-    /// this machine that another process writes to.
+    /// `Invalid` if the destination has any other files, such as those of another job, and if another process
+    /// is writing to the local folder.
     pub async fn resume(&self, record: &str) -> Result<Resumed> {
         match &self.0 {
             Where::Local(folder) => self.resume_local(folder, record),
@@ -52,7 +54,7 @@ impl Destination {
         let is_shown = shown.exists();
         if !is_shown {
             self.check_holds_nothing(folder, HIDDEN)?;
-            // This makes the hidden folder.
+            // Called for its side effect: it creates the hidden folder.
             self.unfinished(JOB)?;
         }
         let path = if is_shown { shown } else { hidden.join(JOB) };
@@ -60,7 +62,7 @@ impl Destination {
         let mut file =
             fs::File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(at)?;
         match file.try_lock() {
-            // Some file systems have no locks.
+            // An error other than a held lock is ignored, because some file systems have no locks.
             Ok(()) | Err(TryLockError::Error(_)) => {}
             Err(TryLockError::WouldBlock) => {
                 let error = Error::invalid("another process writes into this folder");
@@ -75,7 +77,7 @@ impl Destination {
             if !complete.is_empty() {
                 return Err(self.of_another(&earlier, record));
             }
-            // The other job has completed nothing, and this one begins anew.
+            // The record is of another job, which completed no file: this job takes its place.
             for name in names(&hidden).iter().filter(|name| name.ends_with(Self::UNFINISHED)) {
                 fs::remove_file(hidden.join(name)).map_err(at)?;
             }
@@ -85,7 +87,7 @@ impl Destination {
         Ok(Resumed { complete, lock: Some(file) })
     }
 
-    /// Refuses a folder that holds anything but `expected`.
+    /// Fails with `Invalid` if a local folder has any entry other than `expected`.
     fn check_holds_nothing(&self, folder: &Path, expected: &str) -> Result<()> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -135,7 +137,7 @@ impl Destination {
         written.map_err(|error| error.at(self.place(JOB)))
     }
 
-    /// The number of bytes of a complete file.
+    /// The size of a complete file in bytes; 0 if the store does not have it.
     pub async fn file_bytes(&self, relative: &str) -> Result<u64> {
         match &self.0 {
             Where::Local(_) => {
@@ -149,7 +151,7 @@ impl Destination {
         }
     }
 
-    /// The path of a complete file of a local folder, hidden or shown.
+    /// The path of a complete file in a local destination, whether it is still in the hidden folder or not.
     fn complete(&self, relative: &str) -> PathBuf {
         let Where::Local(folder) = &self.0 else { return PathBuf::new() };
         let hidden = folder.join(HIDDEN).join(relative);
@@ -217,7 +219,7 @@ mod tests {
             let path = destination.unfinished(&format!("{name}{}", Destination::UNFINISHED)).unwrap();
             fs::write(&path, name).unwrap();
             block_on(destination.put(&path, name)).unwrap();
-            // A folder in the place of each file: none can be shown.
+            // A folder of the same name keeps `finish` from moving the file out of the hidden folder.
             fs::create_dir_all(folder.join(name)).unwrap();
         }
         destination.finish().unwrap_err();

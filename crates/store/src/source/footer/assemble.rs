@@ -1,4 +1,5 @@
-//! Assembles footers into a catalogue: the columns that all files have, and where they are in each file.
+//! Makes a catalogue from the footers of all files: it finds the common columns, and where each file has
+//! them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -20,16 +21,16 @@ use crate::row_set::RowSet;
 use crate::snapshot::{Constant, DataFile};
 use crate::source::list::{KeyTypes, settle};
 
-/// A file with its footer, unless that is read later.
+/// A file and its footer; `None` if the footer will be read later.
 pub(in crate::source) struct Opened {
     pub(super) file: DataFile,
     pub(super) footer: Option<Footer>,
-    /// The key-value metadata, of the first file only.
+    /// The key-value metadata of the footer; only the first file of a data set has them here.
     pub(super) key_values: Option<Vec<KeyValue>>,
 }
 
-/// Makes a catalogue of the files. Columns that differ, or that have no type in a file, are refused in it. If
-/// there are no files, the columns are those of the table, `of_table`.
+/// Makes a catalogue of the files. It refuses columns that differ among files, or that cannot be read
+/// in some file. If there are no files, its columns are those of the table, `of_table`.
 pub(in crate::source) fn assemble(
     mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
@@ -96,7 +97,8 @@ pub(in crate::source) fn assemble(
     Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
 }
 
-/// Makes constants of the defaults of columns that files lack. Files that lack the same columns share them.
+/// Gives each file the default values of the table's columns that it lacks, as constants. Files that lack the
+/// same columns share them.
 fn settle_defaults(opened: &mut [Opened]) {
     let mut known: HashMap<_, Constants> = HashMap::new();
     for Opened { file, footer, .. } in opened.iter_mut().filter(|opened| !opened.file.defaults.is_empty()) {
@@ -115,7 +117,7 @@ fn settle_defaults(opened: &mut [Opened]) {
     }
 }
 
-/// The columns that cannot be read in some file, each with the first file in which it cannot.
+/// The columns that some file cannot give, each with the error of the first such file.
 fn refusals(opened: &[Opened]) -> Refusals {
     let mut refused = Refusals::new();
     let mut last: Option<&Arc<FileColumns>> = None;
@@ -134,8 +136,8 @@ fn refusals(opened: &[Opened]) -> Refusals {
     refused
 }
 
-/// Refuses the keys of folders that some files also have as columns: a key must be a column of all files or
-/// of none.
+/// Refuses a key in the names of folders (`key=value`) if some files have a column of that name and others do
+/// not.
 fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
     let mut checked: Option<(&SchemaRef, &Constants)> = None;
     for Opened { file, footer, .. } in opened.iter().filter(|opened| !opened.file.keys.is_empty()) {
@@ -165,8 +167,8 @@ fn refuse_keys(opened: &[Opened], refused: &mut Refusals) {
     }
 }
 
-/// Adds the footer of a file to the catalogue, which already has the file, if the footer agrees with the
-/// declaration.
+/// Adds a footer that was read late to its file in the catalogue. Fails if it contradicts the rows and
+/// columns that the metadata of the table declares.
 pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<()> {
     let Parsed { hash, metadata, columns } = parsed;
     let declared = file.declared.as_ref();
@@ -185,7 +187,7 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     Ok(())
 }
 
-/// Compares the number of rows in a file with the rows that a snapshot declares and deletes.
+/// Checks that a file has the number of rows that its table declares, and every row that the table deletes.
 fn check_rows(rows: u64, declared: Option<u64>, deleted: Option<&RowSet>) -> Result<()> {
     let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause));
     if let Some(declared) = declared.filter(|declared| *declared != rows) {
@@ -209,18 +211,18 @@ fn shared_by(
     (columns, declared.map(|schema| Arc::as_ptr(schema).addr()), constants.collect())
 }
 
-/// Null constants for the columns that files lack. Files that lack the same columns share them.
+/// Adds null constants for the columns that files lack. Files that lack the same columns share them.
 #[derive(Default)]
 struct AbsentColumns {
-    /// The constants by the addresses of a file's columns and constants, which are kept so that the addresses
-    /// are not reused.
+    /// The resulting constants, by the addresses of a file's columns and constants. Both are stored with
+    /// them, so that nothing else can get the same addresses.
     known: HashMap<(usize, usize), (SchemaRef, Constants, Constants)>,
 }
 
 type Constants = Arc<[Constant]>;
 
 impl AbsentColumns {
-    /// The constants of a file with these columns, with nulls for those of `common` that it lacks.
+    /// Returns `constants`, and a null constant for each column of `common` that is not in `schema`.
     fn beside(
         &mut self,
         constants: &Arc<[Constant]>,
@@ -242,7 +244,7 @@ impl AbsentColumns {
     }
 }
 
-/// The columns of files as they are delivered, computed once for files that share them.
+/// The schemas in which files deliver their columns, computed once for files with the same columns.
 #[derive(Default)]
 struct DeliveredColumns {
     known: HashMap<SharedBy, SchemaRef>,
@@ -279,8 +281,9 @@ impl DeliveredColumns {
     }
 }
 
-/// The columns of a file as they are delivered: the stored ones, in which constants replace columns of the
-/// same name or come last; or those of the declared schema.
+/// The columns that a file delivers: the stored columns, where constants replace columns of the same name,
+/// and then the other constants. With a declared schema, its columns are delivered instead, and must fit
+/// these.
 fn stored_and_constant(
     stored: &Schema,
     constants: &[Constant],
@@ -307,7 +310,7 @@ fn stored_and_constant(
     declared.fields().iter().map(of).collect()
 }
 
-/// The entries of a map, in which only the values may be null.
+/// Makes the values in the entries of a map nullable, but not the keys.
 fn nullable_values(entries: &FieldRef) -> FieldRef {
     let DataType::Struct(members) = entries.data_type() else { return entries.clone() };
     let members = members.iter().enumerate().map(|(at, member)| match at {
@@ -317,7 +320,7 @@ fn nullable_values(entries: &FieldRef) -> FieldRef {
     Arc::new(entries.as_ref().clone().with_data_type(DataType::Struct(members.collect())))
 }
 
-/// A field that may be null at any depth, since the file has not been read.
+/// Makes a field and all fields inside it nullable, because the file has not been read to know better.
 fn nullable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),

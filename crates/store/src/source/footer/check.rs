@@ -1,18 +1,18 @@
-//! Checks that a footer is plausible.
+//! Checks that the numbers in a footer are plausible, because all later code relies on them.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
 use super::fetch::ENDING;
 
-/// The number of rows that a row group may have however few bytes it has. A plan takes memory for each row
-/// long before the pages are read.
+/// The number of rows up to which a row group may be of any size. More rows need enough bytes, because
+/// planning takes memory for each row long before the pages are read.
 const FREE_ROWS: u64 = 1 << 24;
-/// The most rows for each of its bytes that a row group with more rows may have; real row groups have a few
-/// rows per byte at best.
+/// The most rows per stored byte in a row group with more than [`FREE_ROWS`] rows. Real row groups have a few
+/// rows per byte at most.
 const ROWS_A_BYTE: u64 = 1024;
 
-/// Checks that a footer of `length` bytes is plausible, because all later code relies on it.
+/// Checks a footer of `length` bytes, in a file of `size` bytes.
 pub(super) fn check(metadata: &ParquetMetaData, size: u64, length: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
     let mut all_rows = 0i64;
@@ -47,7 +47,8 @@ fn check_chunks(group: &RowGroupMetaData, size: u64, length: u64) -> Result<()> 
         let cause = format!("a row group of {rows} rows in {stored} bytes");
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
     }
-    // Memory is granted by stored bytes, and bytes that many columns share would count for each of them.
+    // Chunks must not overlap: the memory budget counts the bytes of each, and a footer could give the same
+    // bytes to many.
     if stored > size {
         let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
@@ -60,7 +61,8 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.checked_add(chunk.compressed_size());
     let is_before = |limit: u64| end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= limit);
-    // The path may be the present or a former name of this very file, so it alone does not show another file.
+    // A path can also be a name of this same file. It is taken for another file only if the chunk does not
+    // fit before the footer.
     let is_named = chunk.file_path().is_some_and(|path| !path.is_empty());
     if is_named && !is_before(size.saturating_sub(footer.saturating_add(ENDING))) {
         return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));
@@ -76,7 +78,7 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -
     if values < 0 {
         return corrupt("the column chunk has a negative number of values".into());
     }
-    // A row has one value, which may be null; in a nested column it has at least one.
+    // Nulls count as values, so a flat column has one value for each row, and a nested column at least one.
     let is_nested = chunk.column_descr().max_rep_level() > 0;
     if values < rows || values > rows && !is_nested {
         return corrupt(format!("the column chunk has {values} values for {rows} rows"));

@@ -1,5 +1,4 @@
-//! Corrects claims of footers about column chunks by reading the data: places and sizes that some writers
-//! leave out or get wrong.
+//! Corrects the offsets and sizes of column chunks that some writers leave out of the footer or get wrong.
 
 use std::ops::Range;
 
@@ -12,19 +11,19 @@ use crate::catalog::{leaf_width, writers};
 use crate::snapshot::Pin;
 use crate::source::store::Store;
 
-/// The number of bytes that are first read to find page headers in them; more are read if a header is longer,
-/// up to the limit.
+/// The number of bytes that are read at first to parse a page header. If it is longer, more are read, up to
+/// `LONGEST_HEADER`.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
 /// The number of column chunks whose page headers are read at the same time.
 const CHUNKS_AT_ONCE: usize = 256;
 
-/// The largest decompressed size of a chunk of numbers that needs no check.
+/// Chunks of numbers with at most this many decoded bytes are not checked.
 const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
 
-/// Corrects the beginning of each column chunk to its first page: a dictionary offset of 0, or after the
-/// first data page, is ignored.
+/// Corrects the offset at which column chunks begin. If the offset of the dictionary page is 0 or after the
+/// first data page, the chunk begins at the first data page.
 pub(super) fn with_places(metadata: ParquetMetaData) -> ParquetMetaData {
     let is_wrong = |chunk: &ColumnChunkMetaData| {
         let offset = chunk.dictionary_page_offset();
@@ -39,8 +38,8 @@ pub(super) fn with_places(metadata: ParquetMetaData) -> ParquetMetaData {
     })
 }
 
-/// Extends column chunks in a file of `size` bytes by room for the header of the dictionary page, if their
-/// writer did not count it. Bytes after the last page are never decoded.
+/// Makes column chunks longer, within a file of `size` bytes, if their writer left the header of the
+/// dictionary page out of their length. Bytes after the last page are never decoded, so too many do no harm.
 pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData {
     if !writers::leaves_out_dictionary_header(metadata.file_metadata().created_by()) {
         return metadata;
@@ -53,8 +52,8 @@ pub(super) fn with_room(metadata: ParquetMetaData, size: u64) -> ParquetMetaData
     })
 }
 
-/// Corrects the decompressed sizes of column chunks by their page headers, if the footer cannot be right
-/// because it has none, or repeats the stored sizes. Memory is granted by these sizes.
+/// Corrects the decompressed sizes of column chunks from their page headers, where the footer gives none or
+/// just repeats the compressed size. The memory budget relies on these sizes.
 pub(super) async fn with_sizes(
     store: &Store,
     volume: usize,
@@ -76,7 +75,7 @@ pub(super) async fn with_sizes(
     }))
 }
 
-/// Whether the decompressed size of a chunk is unreliable, and matters.
+/// Whether the footer's decompressed size of a chunk is unreliable and the chunk is large enough to matter.
 fn is_doubtful(chunk: &ColumnChunkMetaData) -> bool {
     let (said, stored) = (chunk.uncompressed_size(), chunk.compressed_size());
     let is_said = said >= stored / 2 && said != stored;
@@ -86,12 +85,12 @@ fn is_doubtful(chunk: &ColumnChunkMetaData) -> bool {
     chunk.compression() != Compression::UNCOMPRESSED && stored > 0 && !is_said && matters
 }
 
-/// The decompressed sizes of the pages of chunks, or their stored sizes if a header is malformed, for which
-/// decoding gives a better error.
+/// Adds up the decompressed sizes of the pages of each chunk, from the page headers. A malformed header ends
+/// the sum of its chunk without an error here; decoding the chunk gives a better one.
 async fn measured(store: &Store, volume: usize, pin: &Pin, chunks: &[Range<u64>]) -> Result<Vec<u64>> {
     let mut sizes = vec![0u64; chunks.len()];
-    // The chunks that have more pages: the index of each, the offset of its next page, and the number of
-    // bytes to read there.
+    // The chunks with pages left to measure: the index of the chunk, the offset of its next page, and the
+    // number of bytes to read there.
     let mut left: Vec<(usize, u64, u64)> =
         chunks.iter().enumerate().map(|(at, chunk)| (at, chunk.start, HEADER_BYTES)).collect();
     while !left.is_empty() {
@@ -125,7 +124,7 @@ fn chunks(metadata: &ParquetMetaData) -> impl Iterator<Item = &ColumnChunkMetaDa
     metadata.row_groups().iter().flat_map(|group| group.columns())
 }
 
-/// The range of a chunk's bytes in its file, which was checked before.
+/// The byte range of a chunk in its file. It cannot overflow, because it was checked before.
 fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
     let (start, length) = chunk.byte_range();
     start..start + length

@@ -1,4 +1,4 @@
-//! Fetches the bytes of a footer, from the end of its file.
+//! Fetches the bytes of a footer, which is at the end of its file.
 
 use std::ops::Range;
 
@@ -15,18 +15,19 @@ use crate::source::store::Store;
 /// The hint for a file that is damaged, or is not Parquet.
 pub(in crate::source) const IF_DAMAGED: &str = "write or copy the file again, or name the files without it";
 
-/// The number of bytes that end every Parquet file: the length of its metadata, and the magic.
+/// The size of the end of every Parquet file: the length of the footer, and `PAR1`, four bytes each.
 pub(super) const ENDING: u64 = 8;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
 
-/// The number of bytes of a file that is not Parquet which the message shows.
+/// If a file is not Parquet, the error message shows this many of its first bytes.
 const BYTES_SHOWN: u64 = 8;
 
-/// The footer's bytes without its ending, and the permit to hold them if they are more than the end of a file
-/// that is read at once. `tail` is that end, if it has been read already.
+/// Fetches the bytes of a footer, without its length and `PAR1`. `tail` is the last part of the file if it
+/// has been read already. A footer that is longer than this part comes with a permit, which limits the memory
+/// of large footers.
 pub(super) async fn fetch<'a>(
     store: &'a Store,
     volume: usize,
@@ -61,17 +62,16 @@ pub(super) async fn fetch<'a>(
         return Err(error.hint("rewrite the file with fewer columns or larger row groups"));
     }
     if start < tail_start {
-        // The cast cannot truncate, because the longest footer is no longer than the bytes that are read at
-        // once.
+        // The cast cannot truncate, because `length` is at most `LONGEST_FOOTER`, which fits into 32 bits.
         let permit = store.footer_turns.large.acquire_many(length as u32).await;
         let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         return Ok((read(start..end).await?, Some(permit)));
     }
-    // The whole footer is in the tail.
+    // The part that has been read contains the whole footer.
     Ok((tail.slice((start - tail_start) as usize..before.len()), None))
 }
 
-/// The value of a key in the metadata of a file's footer, as bytes.
+/// Reads the value of `key` from the key-value metadata in the footer of a file.
 pub(in crate::source) async fn fetch_value(
     store: &Store,
     volume: usize,
@@ -88,7 +88,8 @@ async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) ->
     read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read returned nothing"))
 }
 
-/// The error for a file that begins with these bytes, with its real format if that is recognised.
+/// The error for a file that is not Parquet. `head` has its first bytes; a hint says how to convert a format
+/// that is recognised.
 fn not_parquet(head: &[u8], pin: &Pin) -> Error {
     if head.starts_with(MAGIC) {
         return Error::new(

@@ -1,5 +1,5 @@
-//! Footers that need not be read from their files: those that are kept on local disk for this user, those in
-//! the indexes of the folders that were opened, and those that another process passed on.
+//! Finds footers that need not be read from their files, because they are in the metadata cache on local
+//! disk, in the index of a folder, or in an index that another process handed on.
 
 use std::sync::Arc;
 
@@ -11,25 +11,27 @@ use super::super::metadata_cache::{self, MetadataCache, Renewal};
 use super::super::store::Store;
 use crate::snapshot::Pin;
 
-/// The kept footers of a data set.
+/// The footers of a data set that can be had without reading its files.
 #[derive(Default)]
 pub(in crate::source) struct KeptFooters {
     cache: Option<MetadataCache>,
     indexes: Vec<Arc<Index>>,
 }
 
-/// A kept footer.
+/// A footer from a cache or an index.
 pub(super) struct KeptFooter {
     pub(super) bytes: Bytes,
-    /// Whether the footer is in an index, so that the cache need not keep it.
+    /// Whether the footer comes from an index; the metadata cache need not store it then.
     is_indexed: bool,
 }
 
 impl KeptFooters {
-    /// Reads the kept footers of `files`, which are given by address and version; `first` is the address and
-    /// the relative path of the first one. The cache is not read if the index that another process passed on
-    /// has all footers, nor the index of a folder if the cache has them all. A cache has no footers of local
-    /// files.
+    /// Loads the cache and the indexes that may have footers of `files`, which are pairs of an address and a
+    /// version. `first` is the address and the relative path of the first file.
+    ///
+    /// Three sources are tried in order, and the later ones are not read if an earlier one has all footers:
+    /// the index that another process handed on, the metadata cache (for remote files only), the indexes of
+    /// folders.
     pub(in crate::source) async fn load(
         store: &Store,
         first: Option<(String, String)>,
@@ -65,7 +67,7 @@ impl KeptFooters {
         Ok(KeptFooters { cache, indexes })
     }
 
-    /// The kept footer of this version of a file, if there is one.
+    /// The footer of the file at the address `whole`, if an index or the cache has it for this version.
     pub(super) fn get(&self, whole: &str, pin: &Pin) -> Option<KeptFooter> {
         if let Some(bytes) = self.indexes.iter().find_map(|index| index.get(whole, pin)) {
             return Some(KeptFooter { bytes, is_indexed: true });
@@ -84,7 +86,8 @@ impl KeptFooters {
         }
     }
 
-    /// Begins to rewrite the cache's footers of `files`; `None` if the cache already has all that it should.
+    /// Begins a new version of the metadata cache for `files`; `None` if it already has every footer that is
+    /// not in an index.
     pub(super) fn renew<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Pin)>) -> Option<Renewal> {
         let is_indexed = |whole: &str, pin: &Pin| self.indexes.iter().any(|index| index.has(whole, pin));
         let others = files.filter(|(whole, pin)| !is_indexed(whole, pin));
@@ -93,7 +96,7 @@ impl KeptFooters {
 }
 
 impl KeptFooter {
-    /// Whether the cache should keep a footer that was found as `kept`, or was read from its file.
+    /// Whether the metadata cache should store a footer. `kept` says where it was found; `None` for its file.
     pub(super) fn is_for_cache(kept: Option<&KeptFooter>) -> bool {
         kept.is_none_or(|kept| !kept.is_indexed)
     }

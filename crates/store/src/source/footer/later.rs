@@ -1,4 +1,5 @@
-//! Reads footers of catalogued files: again for the parts that are not kept, or for the first time.
+//! Reads the footers of files after the catalogue was made: for the first time, or again for the statistics
+//! and other parts that are not kept in memory.
 
 use bytes::Bytes;
 use forebay_base::{Error, Place, Result};
@@ -16,24 +17,24 @@ use super::limits::FOOTERS_AT_ONCE;
 use super::parse::{on_runtime, parse};
 use crate::catalog::{Catalog, File};
 
-/// Reads the whole footers of a data set's files, with statistics and everything else.
+/// Reads complete footers of a data set's files, including the statistics, which the catalogue does not keep.
 pub struct Footers<'a> {
     store: &'a Store,
     catalog: &'a Catalog,
     kept: KeptFooters,
 }
 
-/// The bytes of a footer.
+/// The bytes of a footer, and where they come from.
 pub(in crate::source) struct FooterBytes<'a> {
     pub(in crate::source) bytes: Bytes,
-    /// Whether the bytes were read from the file, and not kept elsewhere.
+    /// Whether the bytes were read from the file itself, not from a cache or an index.
     pub(in crate::source) is_read: bool,
-    /// The permit to hold the bytes, if there are many.
+    /// The permit that limits the memory of large footers; `None` for a small one.
     _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl<'a> Footers<'a> {
-    /// Footers come from the metadata cache, if the files are remote, and from indexes, if these have them.
+    /// Prepares to read footers: from the metadata cache (for remote files) and indexes, or else the files.
     pub async fn open(store: &'a Store, catalog: &'a Catalog) -> Result<Self> {
         let first = catalog.files.first();
         let first = first.map(|file| (store.address(file), file.relative.to_string()));
@@ -41,10 +42,11 @@ impl<'a> Footers<'a> {
         Ok(Footers { store, catalog, kept: KeptFooters::load(store, first, files).await? })
     }
 
-    /// The footer of a file, by its index in [`Catalog::files`]. After this call the catalogue has it.
+    /// Reads the footer of the file at this index in [`Catalog::files`]. If the catalogue lacked the footer,
+    /// it is added there.
     ///
-    /// Fails with `DatasetChanged` if the footer is not the one in the catalogue, and with the errors of
-    /// opening a data set.
+    /// Fails with `DatasetChanged` if the footer differs from the one in the catalogue, and with the errors
+    /// of opening a data set.
     pub async fn read(&self, file: usize) -> Result<ParquetMetaData> {
         let Footers { catalog, .. } = self;
         let about = &catalog.files[file];
@@ -69,7 +71,7 @@ impl<'a> Footers<'a> {
         read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))
     }
 
-    /// The bytes of a file's footer that agrees with the catalogue. Fails like [`read`](Self::read).
+    /// The bytes of a file's footer. Fails with `DatasetChanged` if its hash differs from the catalogue's.
     pub(in crate::source) async fn bytes(&self, file: usize) -> Result<FooterBytes<'a>> {
         let about = &self.catalog.files[file];
         let found = self.find(about).await.and_then(|found| match about.footer_hash() {
@@ -90,7 +92,8 @@ impl<'a> Footers<'a> {
 }
 
 impl Store {
-    /// Reads the footer by which costs are estimated where no other is read, unless that was done before.
+    /// Reads the footer of the first row group's file, unless it has been read. The costs of files whose
+    /// footers have not been read are estimated from it.
     pub async fn read_sample(&self, catalog: &Catalog) -> Result<()> {
         match catalog.groups.first() {
             Some(first) => self.read_footer(catalog, first.file).await,
@@ -98,7 +101,7 @@ impl Store {
         }
     }
 
-    /// Reads the footer of a file, unless that was done before.
+    /// Reads the footer of a file into the catalogue, unless it is already there.
     pub async fn read_footer(&self, catalog: &Catalog, file: usize) -> Result<()> {
         let footer = &catalog.files[file].footer;
         if footer.get().is_some() {

@@ -1,8 +1,8 @@
-//! Mends footers that the Parquet crate refuses for irrelevant reasons: metadata that is not UTF-8, and an
-//! annotation of a column that is unknown or does not fit the physical type.
+//! Repairs footers that the Parquet crate refuses for reasons that do not matter here: metadata that is not
+//! UTF-8, and a column's annotation (its logical type) that is unknown or does not fit the physical type.
 //!
-//! Metadata that is not text is left out. A column without a fitting annotation is read as its physical
-//! values, and its statistics, whose order is then unknown, are not used.
+//! Metadata that is not UTF-8 is removed. A column without a fitting annotation is read as its physical type.
+//! Its statistics are not used, because without the annotation the order of its values is unknown.
 
 use std::ops::Range;
 
@@ -12,22 +12,23 @@ use crate::catalog::arrow_schema;
 use crate::catalog::thrift::declared::{FILE_META_DATA, KEY_VALUE, SCHEMA_ELEMENT};
 use crate::catalog::thrift::{BINARY, Compact, I32, LIST, STRUCT};
 
-/// The fields of a footer, by their numbers in the format.
+/// The numbers that Parquet's format gives to the fields of a footer.
 const SCHEMA: i16 = 2;
 const KEY_VALUES: i16 = 5;
 const CREATED_BY: i16 = 6;
 const COLUMN_ORDERS: i16 = 7;
 
-/// The header of a list of structures, without its count.
+/// The header byte of a list of structures in Thrift's compact protocol, without the count in its upper bits.
 const LIST_OF_STRUCTURES: u8 = STRUCT;
-/// The largest count that fits into the header.
+/// The largest count that fits into the header byte of a list.
 const SHORT_LIST: usize = 14;
 
-/// An order of values that no reader knows: a union with a field that the format does not have.
+/// An encoded column order that no reader knows, so that statistics are ignored: a union with the field 15,
+/// which the format does not have.
 const UNKNOWN_ORDER: [u8; 3] = [0xf << 4 | STRUCT, 0, 0];
 
-/// The footer without the parts that cannot be used; `None` if all of it can. It must have been
-/// [checked](super::structure).
+/// A copy of the footer without the metadata and annotations that cannot be used; `None` if there are none.
+/// The footer must have been [checked](super::structure).
 pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut found = FoundChanges::default();
     let mut input = Compact::new(bytes);
@@ -72,14 +73,14 @@ pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     found.applied(bytes, at(&input).checked_sub(1)?)
 }
 
-/// The changes to a footer.
+/// The changes that a footer needs.
 #[derive(Default)]
 struct FoundChanges {
-    /// Ranges of bytes and their replacements, in order.
+    /// Byte ranges of the footer and the bytes that replace them.
     edits: Vec<(Range<usize>, Vec<u8>)>,
-    /// For each leaf column, whether its annotation was dropped.
+    /// For each leaf column, `true` if its annotation was changed or removed.
     leaves: Vec<bool>,
-    /// The ranges of bytes that state the orders of the columns' values.
+    /// For each leaf column, the byte range of the footer that states the order of its values.
     orders: Vec<Range<usize>>,
 }
 
@@ -101,8 +102,8 @@ impl FoundChanges {
                 Some(order) if !is_mended => bytes[order.clone()].to_vec(),
                 _ => UNKNOWN_ORDER.to_vec(),
             };
-            // The list is appended after all other fields, with its own number. If there are two lists, the
-            // second one counts.
+            // A new list of column orders is added as the last field. If the footer already has one, readers
+            // use the second.
             let mut orders = vec![LIST];
             varint(&mut orders, zigzag(COLUMN_ORDERS.into()));
             orders.extend(list_header(self.leaves.len()));
@@ -122,7 +123,8 @@ impl FoundChanges {
     }
 }
 
-/// The key-value pairs of a footer's metadata.
+/// Collects the key-value metadata of a footer: the encoded pairs that are UTF-8, and whether there are
+/// others.
 #[derive(Default)]
 struct Pairs {
     count: usize,
@@ -141,13 +143,13 @@ impl Pairs {
         }
     }
 
-    /// The pairs that are text; `None` if all are.
+    /// The encoded list of the pairs that are UTF-8; `None` if all pairs are.
     fn mended(self) -> Option<Vec<u8>> {
         self.has_others.then(|| [list_header(self.count), self.texts].concat())
     }
 }
 
-/// Reads a pair of metadata, and returns whether both parts are UTF-8.
+/// Reads past a key-value pair of the metadata. Returns whether both its key and its value are UTF-8.
 fn pair_is_text(input: &mut Compact<'_>) -> Option<bool> {
     const KEY: i16 = 1;
     const VALUE: i16 = 2;
@@ -162,15 +164,16 @@ fn pair_is_text(input: &mut Compact<'_>) -> Option<bool> {
     Some(is_text)
 }
 
-/// An element of a schema.
+/// An element of the schema in a footer: a column, or a group of columns.
 #[derive(Clone, Copy, Default)]
 struct Element<'a> {
     name: &'a [u8],
-    /// The values of its fields that are numbers, by the fields' numbers in the format.
+    /// The values of the integer fields of the element, at the index that is the field's number in the
+    /// format.
     numbers: [Option<i32>; 10],
-    /// The logical type as written.
+    /// The encoded bytes of the logical type.
     logical: Option<&'a [u8]>,
-    /// The scale and the precision in the logical type of a decimal.
+    /// The scale and the precision, if the logical type is a decimal.
     decimal: Option<[i32; 2]>,
 }
 
@@ -227,8 +230,9 @@ impl<'a> Element<'a> {
         self.decimal.is_some() || self.numbers[Self::CONVERTED] == Some(DECIMAL)
     }
 
-    /// The element with the part of its annotation that fits; `None` if all of it fits, or if the misfit is
-    /// elsewhere. The logical type takes precedence over the older one that it replaced.
+    /// The encoded element with only the part of its annotation that fits the physical type. It is the
+    /// logical type if that fits, or else the older converted type. `None` if the whole annotation fits, or
+    /// if removing it does not help.
     fn mended(&self) -> Option<Vec<u8>> {
         if !self.is_annotated() || self.fits() {
             return None;
@@ -242,7 +246,7 @@ impl<'a> Element<'a> {
         for annotation in [Self::CONVERTED, Self::SCALE, Self::PRECISION] {
             physical.numbers[annotation] = None;
         }
-        // The bytes of a decimal are useless without an annotation, so one of its two annotations must fit.
+        // A decimal is never read without an annotation, because its scale would be lost.
         let logical = Some(logical).filter(|_| self.decimal.is_some() || !self.is_decimal());
         let physical = Some(physical).filter(|_| !self.is_decimal());
         [logical, Some(converted), physical]
@@ -252,7 +256,8 @@ impl<'a> Element<'a> {
             .map(Element::written)
     }
 
-    /// Whether a schema with only this column has an Arrow type.
+    /// Whether the Parquet crate accepts a schema with only this element and, for a leaf column, gives it an
+    /// Arrow type.
     fn fits(&self) -> bool {
         let child = Element { name: b"x", ..Element::default() }.with_number(Self::TYPE, 1);
         let child = child.with_number(Self::REPETITION, 1);
@@ -314,7 +319,7 @@ fn list_header(count: usize) -> Vec<u8> {
     header
 }
 
-/// Bytes preceded by their length.
+/// Encodes a binary value of Thrift's compact protocol: its length, and then its bytes.
 fn binary(bytes: &[u8]) -> Vec<u8> {
     let mut made = Vec::with_capacity(bytes.len() + 1);
     varint(&mut made, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! The columns of a table's file under the names that the table gives them.
+//! Renames the columns of a table's file to their present names in the table, which can have renamed columns.
 
 use std::sync::Arc;
 
@@ -9,11 +9,10 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::snapshot::{ColumnName, ColumnNames, FoundBy};
 
-/// The prefix of the name of a field that the table does not have, because another field may have its name
-/// now.
+/// The prefix for the name of a field that the table does not have, because another field may have that name.
 const DROPPED: &str = "(not in the table) ";
 
-/// The schema of a file with the names of its table.
+/// The schema of a file, with all fields renamed to their names in the table.
 pub(super) fn renamed(schema: &SchemaDescriptor, names: &ColumnNames) -> Result<SchemaDescPtr> {
     let root = schema.root_schema();
     let has_ids = root.get_fields().iter().any(|field| field.get_basic_info().has_id());
@@ -28,7 +27,7 @@ pub(super) fn renamed(schema: &SchemaDescriptor, names: &ColumnNames) -> Result<
     Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
 }
 
-/// The fields of a structure, each under its name in the table.
+/// The fields of a structure, renamed to their names in the table. `by_id` says that field ids identify them.
 fn members(fields: &[TypePtr], names: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr>> {
     let each = fields.iter().map(|field| {
         let info = field.get_basic_info();
@@ -44,7 +43,7 @@ fn members(fields: &[TypePtr], names: &[ColumnName], by_id: bool) -> Result<Vec<
     each.collect()
 }
 
-/// A field with another name, and with the names of `inner` inside it.
+/// Gives a field the name `name`, and the fields inside it the names in `inner`.
 fn with_name(field: &TypePtr, name: &str, inner: &[ColumnName], by_id: bool) -> Result<TypePtr> {
     let is_same = field.name() == name && inner.iter().all(is_plain) && !by_id;
     if is_same && (inner.is_empty() || field.is_primitive()) {
@@ -77,7 +76,7 @@ fn with_name(field: &TypePtr, name: &str, inner: &[ColumnName], by_id: bool) -> 
     Ok(Arc::new(builder.build().or_fail()?))
 }
 
-/// The members of a group: the fields of a structure, or the repeated field of a list or a map.
+/// The renamed members of a group: the fields of a structure, or the repeated field of a list or a map.
 fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr>> {
     let info = group.get_basic_info();
     let annotation = (info.logical_type_ref(), info.converted_type());
@@ -89,7 +88,7 @@ fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr
     let ([repeated], true) = (group.get_fields(), (is_list || is_map) && !inner.is_empty()) else {
         return members(group.get_fields(), inner, by_id);
     };
-    // The item, the key and the value keep the names that Parquet gives them.
+    // The item of a list and the key and value of a map keep their names; fields inside them are renamed.
     let as_named = |fields: &[TypePtr]| {
         let pairs = fields.iter().zip(inner);
         pairs
@@ -114,7 +113,7 @@ fn inside(group: &Type, inner: &[ColumnName], by_id: bool) -> Result<Vec<TypePtr
     Ok(vec![Arc::new(builder.build().or_fail()?)])
 }
 
-/// Whether a repeated group is itself the item of its list, as older writers write it.
+/// Whether the repeated group of a list is itself the item, as older writers wrote it, and not a wrapper.
 fn is_item(name: &str) -> bool {
     name == "array" || name.ends_with("_tuple")
 }

@@ -23,12 +23,12 @@ use crate::source::store::Store;
 pub(super) struct Parsed {
     pub(super) hash: u64,
     pub(super) metadata: ParquetMetaData,
-    /// The columns of the file by themselves, without their places in a catalogue.
+    /// The columns of the file, not yet mapped to those of a catalogue.
     pub(super) columns: Arc<FileColumns>,
 }
 
-/// Runs work on the few threads of the runtime, not on the many that wait for disks: each thread has a heap
-/// of its own, over which the footers would otherwise be scattered.
+/// Runs work on the few threads of the async runtime instead of its many blocking threads. The allocator has
+/// a heap for each thread, so footers parsed on many threads would take more memory.
 pub(super) async fn on_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -38,7 +38,8 @@ pub(super) async fn on_runtime<T: Send + 'static>(
     })
 }
 
-/// The metadata of a file of a table, and its columns under the names of their table.
+/// Reads the complete footer of a file of a table: its metadata, and its columns with their names in the
+/// table.
 pub(in crate::source) async fn whole(
     store: &Store,
     file: &DataFile,
@@ -51,7 +52,7 @@ pub(in crate::source) async fn whole(
     Ok((metadata, parsed.columns))
 }
 
-/// Parses and checks the bytes of a footer. The columns of a file of a table get the names of the table.
+/// Parses and checks the bytes of a footer. In a file of a table, the columns are renamed to `names`.
 pub(super) fn parse(
     bytes: &[u8],
     size: u64,
@@ -69,7 +70,7 @@ pub(super) fn parse(
     };
     let decoded = caught(|| {
         let first = decode(read, known, names);
-        // Nearly all footers are parsed only once.
+        // A footer is repaired and parsed again only if parsing failed or refused a column, which is rare.
         match &first {
             Ok((_, columns)) if columns.refused.is_empty() => first,
             _ => mend::mended(read).map_or(first, |bytes| decode(&bytes, known, names)),
@@ -95,8 +96,8 @@ fn decode(
         None => None,
     };
     let decode = |statistics: ParquetStatisticsPolicy| {
-        // Histograms of levels would take two allocations for each column chunk, and encodings of each kind
-        // of page one more.
+        // Two kinds of statistics are skipped to save memory: histograms of levels would take two allocations
+        // for each column chunk, and the encodings of its pages one more.
         let mut options = ParquetMetaDataOptions::new()
             .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
             .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
@@ -109,7 +110,7 @@ fn decode(
         let columns = known.of_file(metadata.file_metadata(), names.is_some())?;
         Ok((metadata, columns))
     };
-    // A footer that is only refused for its statistics is decoded without them.
+    // If a footer is corrupt only in its statistics, it is decoded without them.
     decode(ParquetStatisticsPolicy::KeepAll).or_else(|error: Error| match error.kind() {
         ErrorKind::Corrupt => decode(ParquetStatisticsPolicy::SkipAll).map_err(|_| error),
         _ => Err(error),

@@ -21,12 +21,12 @@ use crate::source::list::{FileFilter, KeyTypes, none_kept, settle};
 use crate::source::metadata_cache;
 use crate::source::store::Store;
 
-/// How much memory reading footers may take in addition to the kept parts, in bytes: for a few footers at a
-/// time, while they are parsed.
+/// The memory in bytes that is reserved for the few footers that are being parsed at a time, in addition to
+/// the parts of footers that are kept.
 const MEMORY_WHILE_READ: u64 = 8 << 20;
 
-/// The files of the folders that a filter keeps, with the folders' keys as constants. Reads one footer: a key
-/// that the files have as a column is not a key of the folders.
+/// The files that pass a filter on the keys in the names of their folders, which become constants of the
+/// files. Reads the footer of the first file, because a key that is also a column of the files is not used.
 pub(in crate::source) async fn kept_files(
     store: &Store,
     kept: &KeptFooters,
@@ -47,9 +47,9 @@ pub(in crate::source) async fn kept_files(
     }
 }
 
-/// Reads the footers of files; fails with the first file that was asked for and cannot be read. Footers of
-/// files whose rows and columns are declared are not read. Footers are packed as well, if they are to be
-/// handed on.
+/// Reads the footers of files in parallel, except of files whose rows and columns the table declares. If some
+/// cannot be read, it fails with the error of the first of them. Footers are also added to `packing`, if they
+/// are to be handed on to other processes.
 pub(in crate::source) async fn read_all(
     store: &Store,
     kept: &KeptFooters,
@@ -63,7 +63,7 @@ pub(in crate::source) async fn read_all(
     let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
-    // After a failure, no more footers are asked for.
+    // After a failure, no more reads are started.
     let has_failed = AtomicBool::new(false);
     let asked_for = files.into_iter().enumerate().take_while(|_| !has_failed.load(Relaxed));
     let reads = asked_for.map(|(at, mut file)| {
@@ -94,7 +94,7 @@ pub(in crate::source) async fn read_all(
                         .await
                     }
                 };
-                // A damaged kept footer says nothing about the file itself.
+                // If a footer from the cache or an index is damaged, it is read from the file.
                 let sound = match found {
                     Some(kept) => parsed(kept.bytes.clone()).await.ok().map(|footer| (kept.bytes, footer)),
                     None => None,
@@ -114,7 +114,7 @@ pub(in crate::source) async fn read_all(
         .map(move |read| (at, read))
         .boxed()
     });
-    // The order does not matter, so a late footer holds up no others.
+    // Footers are taken in the order in which they arrive, so that a slow one does not delay the others.
     let mut reads = stream::iter(reads).buffer_unordered(at_once);
     let mut failed: Option<(usize, Error)> = None;
     while let Some((at, read)) = reads.next().await {
@@ -147,8 +147,8 @@ pub(in crate::source) async fn read_all(
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    // This frees the list of files, and the list that is returned takes the memory of `opened`, so that there
-    // is never another list of this length.
+    // Dropping `reads` frees the list of files, and the returned list reuses the memory of `opened`, so
+    // memory never holds another list of this length.
     drop(reads);
     Ok(opened.into_iter().map_while(|file| file).collect())
 }

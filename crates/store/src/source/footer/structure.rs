@@ -1,8 +1,9 @@
-//! Checks a footer before the Parquet crate parses it: each field is written as the format declares it, the
-//! schema is a tree of the given elements, column chunks agree with it about their columns, and no column is
-//! encrypted.
+//! Checks a footer before the Parquet crate parses it. Each field must be written with the type that the
+//! format declares. The schema must be a tree of exactly the elements in its list. Column chunks must agree
+//! with the schema about their columns, and no column may be encrypted.
 //!
-//! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
+//! Without the check, a damaged footer could exhaust memory: the Parquet crate reserves memory for as many
+//! children as an element claims to have, and recurses as deeply as elements are nested.
 
 use std::ops::Range;
 
@@ -13,32 +14,33 @@ use crate::catalog::thrift::declared::{
 };
 use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
 
-/// The greatest depth of columns. Deeper ones are refused before the Parquet crate recurses into them.
+/// How deeply columns may be nested. Deeper ones are refused before the Parquet crate recurses into them.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// The hint for columns that are too deep: a list takes two levels, and the whole schema one.
+/// The hint for columns that are nested too deeply. Its numbers follow from the limit: a list takes two
+/// levels, and the whole schema one.
 const NESTING: &str = "the file is sound; lists are read up to 31 deep and structures up to 62: write the column flatter, or as \
                        JSON or binary";
 
-/// The number of bytes that the paths of all columns may take together. Each column keeps the names of all
-/// structures around it, so one long name around many columns would take far more memory than the footer has
-/// bytes.
+/// The limit in bytes for the paths of all columns together. The Parquet crate keeps for each column the
+/// names of all structures around it. So one long name around many columns would take far more memory than
+/// the footer has bytes.
 const MAX_PATH_BYTES: u64 = 64 << 20;
 
-/// The bytes that each name of a path takes in addition to its text.
+/// The number of bytes that a name in a path takes in addition to its text.
 const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 
-/// The encodings that the Parquet crate knows, by their numbers in the format.
+/// The encodings that the Parquet crate knows, as their numbers in the format.
 const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// The parts of a footer that the Parquet crate refuses although the footer is valid, by their places in its
-/// bytes.
+/// The parts of a valid footer that the Parquet crate would refuse, as positions in the footer's bytes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Oddities {
-    /// Encodings that the crate does not know, and that pages need not have.
+    /// Where a column chunk lists an encoding that the Parquet crate does not know. Its pages need not use
+    /// it.
     encodings: Vec<Range<usize>>,
-    /// Headers of lists of encodings that are declared as 64-bit numbers, which are written like 32-bit ones:
-    /// fastparquet 0.8 does that.
+    /// Where a list of encodings begins whose elements have the type of 64-bit integers instead of 32-bit
+    /// ones, as fastparquet 0.8 writes it. Both types are written in the same way.
     wide_lists: Vec<usize>,
 }
 
@@ -47,15 +49,15 @@ impl Oddities {
         *self == Self::default()
     }
 
-    /// The footer in which something that the crate accepts replaces these parts, in the same number of
-    /// bytes.
+    /// A copy of the footer in which the Parquet crate accepts all parts. The replacements have the same
+    /// number of bytes.
     pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
-        /// The bit that is set in all bytes of a number except the last.
+        /// The bit that is set in each byte of a variable-length number except the last one.
         const GOES_ON: u8 = 0x80;
         const ELEMENT: u8 = 0x0f;
         let mut bytes = bytes.to_vec();
         for encoding in &self.encodings {
-            // The bytes spell zero, the number of the plain encoding.
+            // These bytes are a long way to write zero, the number of the plain encoding.
             bytes[encoding.clone()].fill(GOES_ON);
             bytes[encoding.end - 1] = 0;
         }
@@ -65,8 +67,8 @@ impl Oddities {
         bytes
     }
 
-    /// Converts places that count from the end of a footer of `length` bytes into places that count from its
-    /// front.
+    /// Converts positions that were counted from the end of a footer of `length` bytes into positions from
+    /// its beginning.
     fn in_order(self, length: usize) -> Self {
         let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
         let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
@@ -74,8 +76,8 @@ impl Oddities {
     }
 }
 
-/// Checks a footer, and finds the parts that the Parquet crate would refuse. Fails with `Corrupt`, `TooLarge`
-/// or `Unsupported`.
+/// Checks a footer, and returns the parts that the Parquet crate would refuse. Fails with `Corrupt`,
+/// `TooLarge` or `Unsupported`.
 pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     const SCHEMA: i16 = 2;
     const ROW_GROUPS: i16 = 4;
@@ -84,14 +86,14 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     let mut schema: Option<Tree> = None;
     let read = Compact::new(bytes).structure(|input, id, kind| {
         encrypted |= id == ENCRYPTION;
-        // All writers put the row groups after the schema.
+        // All writers put the row groups after the schema, so the schema is known here.
         if let (ROW_GROUPS, Some(tree)) = (id, &mut schema) {
             return tree.row_groups(input, kind);
         }
         if id != SCHEMA {
             return input.field(FILE_META_DATA, id, kind);
         }
-        // If there are two schemas, the Parquet crate uses the first.
+        // A second schema is refused: the Parquet crate would use the first one only.
         if schema.is_some() {
             return None;
         }
@@ -108,8 +110,8 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
     }
 }
 
-/// The value of a key in the metadata of a footer: of the last entry with its name, as bytes, which need not
-/// be text.
+/// The value that a footer's metadata has for `key`, as bytes that need not be text. If several entries have
+/// this key, the last one counts.
 pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8]>> {
     const KEY_VALUES: i16 = 5;
     const KEY: i16 = 1;
@@ -139,47 +141,48 @@ pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8
     read.map(|()| found).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the footer is malformed"))
 }
 
-/// The schema read so far: a tree, whose elements come depth first.
+/// The part of the schema that was read so far. The schema is a tree, of which each element is followed by
+/// its children.
 #[derive(Default)]
 struct Tree {
-    /// The number of elements that are still expected.
+    /// The number of elements that were not read yet.
     left: usize,
-    /// The number of these elements that earlier elements claim as their children.
+    /// How many of these elements are expected as children of elements that were read already.
     claimed: usize,
-    /// The elements from the root to the present one that have children to come, or whose last child is being
-    /// read.
+    /// The path from the root to the present element. It only has elements that expect more children, or
+    /// whose last child is being read.
     open: Vec<Level>,
-    /// The bytes that the paths of the columns take.
+    /// The number of bytes that the paths of all columns take, for the limit [`MAX_PATH_BYTES`].
     paths: u64,
-    /// The leaf columns in order.
+    /// The leaf columns, in the order of the schema.
     leaves: Vec<Leaf>,
-    /// The parts that the Parquet crate refuses, as distances in bytes from their beginnings to the end.
+    /// The parts that the Parquet crate would refuse. Here, positions are counted from the end of the footer.
     oddities: Oddities,
-    /// The reason why the schema, or a column chunk's claim about it, is refused.
+    /// The error, if the schema is refused or a column chunk contradicts it.
     trouble: Option<Error>,
 }
 
 struct Level {
     children: usize,
     path: u64,
-    /// The highest repetition and definition level of elements at this level.
+    /// The highest repetition level and the highest definition level of elements at this depth.
     highest: [usize; 2],
 }
 
-/// The properties of a leaf column in the schema, with which its column chunks must agree.
+/// The properties of a leaf column in the schema. Its column chunks must have the same.
 struct Leaf {
-    /// The number of its physical type in the format.
+    /// The column's physical type, as its number in the format.
     physical: i32,
-    /// The highest repetition and definition level of the column.
+    /// The highest repetition level and the highest definition level of the column.
     highest: [usize; 2],
 }
 
-/// The physical types, by their numbers in the format.
+/// The names of the physical types. The index is the type's number in the format.
 const PHYSICAL: [&str; 8] =
     ["BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"];
 
 impl Tree {
-    /// Reads the next element; `None` if it, or the tree with it, is refused.
+    /// Reads the next element of the schema. Returns `None` if it is malformed or does not fit in the tree.
     fn element(&mut self, input: &mut Compact<'_>) -> Option<()> {
         const TYPE: i16 = 1;
         const REPETITION: i16 = 3;
@@ -202,7 +205,7 @@ impl Tree {
         self.left -= 1;
         let mut path = name + NAME_OVERHEAD;
         let mut highest = [0; 2];
-        // The repetition of the root has no meaning.
+        // The root is not counted, because its repetition has no meaning.
         if let Some(parent) = self.open.last_mut() {
             parent.children -= 1;
             self.claimed -= 1;
@@ -239,7 +242,7 @@ impl Tree {
         Some(())
     }
 
-    /// Reads the row groups; `None` if one is refused.
+    /// Reads the list of row groups. Returns `None` if one of them is refused.
     fn row_groups(&mut self, input: &mut Compact<'_>, kind: u8) -> Option<()> {
         const COLUMN_CHUNKS: i16 = 1;
         let groups = input.list_of_structures(kind)?;
@@ -254,7 +257,7 @@ impl Tree {
         })
     }
 
-    /// Reads the entry of a column chunk; `None` if it is refused.
+    /// Reads the entry of one column chunk. Returns `None` if it is refused.
     fn column_chunk(&mut self, input: &mut Compact<'_>, group: usize, chunk: usize) -> Option<()> {
         const META_DATA: i16 = 3;
         const TYPE: i16 = 1;
@@ -278,9 +281,11 @@ impl Tree {
                         let encoding = match kind {
                             I64 => input.i64(kind)?,
                             I32 => input.i32(kind)?.into(),
-                            // This code and the Parquet crate would skip booleans differently.
+                            // A list of booleans is refused, because this code and the Parquet crate would
+                            // skip it differently.
                             BOOL_TRUE | BOOL_FALSE => return None,
-                            // The Parquet crate itself refuses a list of another type, with a reason.
+                            // A list of another type is only skipped here: the Parquet crate refuses it, and
+                            // says why.
                             _ => return input.skip(kind),
                         };
                         if !ENCODINGS.contains(&encoding) {
@@ -291,7 +296,8 @@ impl Tree {
                     self.oddities.wide_lists.extend(is_wide.then_some(list));
                     listed.map(drop)
                 }
-                // These are the histograms of levels.
+                // This structure has histograms, with a count for each repetition level and each definition
+                // level.
                 (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
                     REPETITIONS | DEFINITIONS => {
                         let counts = input.list_of(kind, |input, kind| input.i64(kind).map(drop))?;
@@ -303,7 +309,8 @@ impl Tree {
                 _ => input.field(COLUMN_META_DATA, id, kind),
             })
         })?;
-        // A row group with more chunks than there are leaf columns is refused later, for their number.
+        // Chunks beyond the number of leaf columns are not compared. Their row group is refused later,
+        // because it has too many chunks.
         let Some(leaf) = self.leaves.get(chunk) else { return Some(()) };
         let place = || format!("column chunk {chunk} of row group {group}");
         if let Some(physical) = physical.filter(|physical| *physical != leaf.physical) {
@@ -328,7 +335,7 @@ impl Tree {
     }
 }
 
-/// The name of a physical type.
+/// The name of a physical type, for messages.
 fn name(physical: i32) -> &'static str {
     let name = usize::try_from(physical).ok().and_then(|number| PHYSICAL.get(number));
     name.copied().unwrap_or("of no known type")
@@ -355,7 +362,8 @@ mod tests {
         bytes
     }
 
-    /// An element called `name` that claims this number of children, written as `kind`.
+    /// An element of a schema with this name and number of children. `kind` is the type with which the number
+    /// is written.
     fn element(name: &str, children: Option<i64>, kind: u8) -> Vec<u8> {
         let mut bytes = vec![0x48];
         bytes.extend(varint(name.len() as u64));
@@ -403,7 +411,7 @@ mod tests {
         );
         assert!(refused.contains("lists are read up to 31 deep"), "{refused}");
         assert_eq!(check(&footer(&deep)).unwrap_err().kind(), ErrorKind::Unsupported);
-        // Truncated to 32 bits, both of these numbers of children would be 1.
+        // If these numbers of children were truncated to 32 bits, both would be 1.
         for one in [1 - (1 << 32), 1 + (1 << 32)] {
             let deep = [vec![group(one); 2000], vec![leaf()]].concat();
             assert_eq!(refusal(&deep), "the footer is malformed");
@@ -415,7 +423,8 @@ mod tests {
         for elements in [
             vec![group(i64::from(i32::MAX)), leaf()],
             vec![group(3), leaf(), leaf()],
-            // Each claims all elements that are left, and the Parquet crate would reserve memory for each.
+            // Each element claims all that are left as its children, so the Parquet crate would reserve
+            // memory for them each time.
             vec![group(3), group(2), group(2), leaf()],
         ] {
             assert!(refusal(&elements).contains("are left"), "{}", refusal(&elements));
@@ -445,11 +454,12 @@ mod tests {
         assert_eq!(check(&second).unwrap_err().to_string(), "the footer is malformed");
     }
 
-    /// A footer with one optional INT32 column "x", and a column chunk that agrees.
+    /// A footer with one optional column "x" of INT32. Its column chunk has this physical type, and a
+    /// histogram with `counts` definition levels.
     fn with_chunk(physical: u8, counts: u8) -> Vec<u8> {
         let leaf = [0x15, 2, 0x25, 2, 0x18, 1, b'x', 0];
         let schema = [&[0x29, 0x2c][..], &group(1), &leaf].concat();
-        // The physical type, and the histogram of definition levels.
+        // The histogram of definition levels, which the column chunk's metadata has after the physical type.
         let counted = [&[0x39, counts << 4 | 6][..], &vec![2; counts.into()], &[0]].concat();
         let metadata = [&[0x15, 2 * physical, 0xfc][..], &counted, &[0]].concat();
         let chunk = [&[0x3c][..], &metadata, &[0]].concat();
@@ -477,7 +487,8 @@ mod tests {
 
     #[test]
     fn encodings_that_are_not_known_or_too_wide_are_found_and_replaced() {
-        // The metadata of the only column chunk: plain, an encoding of two bytes, and runs.
+        // The metadata of the only column chunk. It lists three encodings: plain, an unknown one that takes
+        // two bytes, and run lengths.
         let metadata = [0x15, 2, 0x19, 0x35, 0, 0xc6, 1, 6, 0];
         let schema = [&[0x29, 0x2c][..], &group(1), &[0x15, 2, 0x25, 2, 0x18, 1, b'x', 0]].concat();
         let chunk = [&[0x3c][..], &metadata, &[0]].concat();

@@ -4,12 +4,12 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::limits::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE};
 
-/// The limits for tasks that read footers.
+/// Semaphores and locks for the tasks that read footers of one store.
 pub(in crate::source) struct FooterTurns {
-    /// The permits to read and parse large footers, one for each byte.
+    /// The permits for reading and parsing large footers. There is one permit for each byte.
     pub(super) large: Semaphore,
-    /// The locks under which footers are read later, by the files' indices modulo their number, so that two
-    /// parts of one file do not read its footer twice.
+    /// Locks for footers that are read only when a row group needs them. Two tasks that need the same file's
+    /// footer take the same lock (the file's index modulo the number of locks), so it is read once.
     pub(super) files: [Mutex<()>; FOOTERS_AT_ONCE],
 }
 

@@ -1,5 +1,5 @@
-//! An index that one process passes on to others as bytes. It covers all files of a data set, wherever they
-//! are, instead of one folder.
+//! An index that one process passes to others as bytes. It has the footers of all files of a data set, which
+//! may be in several folders.
 
 use bytes::Bytes;
 use forebay_arrow::fail::OrFail;
@@ -12,12 +12,12 @@ use crate::snapshot::Pin;
 use crate::source::footer::{FOOTERS_AT_ONCE, Footers};
 use crate::source::store::Store;
 
-/// The footers of files, packed as they are read.
+/// Collects footers as they are read, for an index that is passed on.
 #[derive(Default)]
 pub(in crate::source) struct Packing(Builder);
 
 impl Packing {
-    /// Adds the footer of the file at an address.
+    /// Adds the footer of the file whose absolute path or URL is `whole`.
     pub(in crate::source) fn add(&mut self, whole: &str, pin: &Pin, footer: Bytes) -> Result<()> {
         self.0.add(whole, pin, footer).or_fail()
     }
@@ -32,18 +32,20 @@ impl Packing {
         Ok(bytes)
     }
 
-    /// The index of these footers, for the process that packed them.
+    /// The index of the collected footers, for use in this process.
     pub(in crate::source) fn index(self) -> Result<Index> {
         unpack(self.finish()?)
     }
 }
 
-/// The footers of all files that were read to open a data set. Kept footers are not read again.
+/// Packs the footers of all files whose footers were read when the data set was opened. Footers that are kept
+/// on local disk or in an index are not read again.
 ///
 /// Fails like [`Footers::bytes`].
 pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
     let footers = Footers::open(store, catalog).await?;
-    // The table's list says enough about the other files, also for the receiver of the index.
+    // Files of a table whose footers were not read are left out: the receiver can do without them, too,
+    // because the table's list says enough.
     let were_read = (0..catalog.files.len()).filter(|at| catalog.files[*at].footer.get().is_some());
     let reads = were_read.map(|at| {
         let file = &catalog.files[at];
@@ -59,9 +61,9 @@ pub async fn pack(store: &Store, catalog: &Catalog) -> Result<Bytes> {
     packing.finish()
 }
 
-/// Reads the index in these bytes.
+/// Reads an index that another process passed on.
 ///
-/// Fails with `Corrupt` if they are damaged, or are not an index.
+/// Fails with `Corrupt` if the bytes are damaged, or are not an index.
 pub(in crate::source) fn unpack(bytes: Bytes) -> Result<Index> {
     Index::read(String::new(), bytes).map_err(|cause| {
         Error::new(ErrorKind::Corrupt, format!("the index that was handed on cannot be used: {cause}"))

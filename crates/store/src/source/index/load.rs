@@ -1,4 +1,4 @@
-//! The indexes of folders, read when the folders are opened.
+//! Reads the indexes of folders when the folders are opened.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
@@ -10,8 +10,8 @@ use crate::source::store::Store;
 pub(in crate::source) const WRITE_AGAIN: &str =
     "write it again with `forebay index`, or leave it out with the storage option index=off";
 
-/// Reads the indexes of the folders that were opened, where they exist. An index that cannot be used, or that
-/// has none of the `files`, is left out with a warning.
+/// Reads the indexes of the folders that were opened, as far as they exist. An index is ignored, with a
+/// warning, if it cannot be used or has the footer of none of the `files` in its folder.
 pub(in crate::source) async fn load(
     store: &Store,
     files: impl Iterator<Item = (String, Pin)> + Clone,
@@ -22,7 +22,7 @@ pub(in crate::source) async fn load(
             Ok(None) => continue,
             Ok(Some(index)) => index,
             Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
-            // The index was rewritten since the folder was listed.
+            // The index was rewritten after the folder was listed, so it is ignored without a warning.
             Err(error) if matches!(error.kind(), ErrorKind::DatasetChanged | ErrorKind::NotFound) => continue,
             Err(error) => {
                 store.warn(format!("footers are read without the index: {}", error.at(at(store, place))));
@@ -56,7 +56,7 @@ async fn read(store: &Store, place: &IndexPlace) -> Result<Option<Index>> {
     index.map(Some).map_err(|cause| Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN))
 }
 
-/// The place of an index, for messages.
+/// The path of an index as a place in error messages.
 pub(super) fn at(store: &Store, place: &IndexPlace) -> Place {
     Place::file(store.shown(place.volume, &place.path))
 }

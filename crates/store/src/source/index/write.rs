@@ -1,4 +1,4 @@
-//! Writes the indexes of folders, on request.
+//! Writes the indexes of folders when a user asks for it.
 
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
@@ -12,24 +12,25 @@ use crate::snapshot::IndexPlace;
 use crate::source::footer::{FOOTERS_AT_ONCE, Footers};
 use crate::source::store::Store;
 
-/// The report about the index of a folder that was written.
+/// The result of writing the index of one folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IndexReport {
     /// The path or URL of the index.
     pub location: String,
-    /// The number of files whose footers are in it.
+    /// The number of files whose footers are in the index.
     pub files: u64,
-    /// The number of files whose footers were read; the other footers were kept already.
+    /// The number of files whose footers had to be read. The others were in an earlier index or on local
+    /// disk.
     pub files_read: u64,
-    /// The number of bytes of the footers, which are compressed in the index.
+    /// The number of bytes of all footers, before they are compressed.
     pub footer_bytes: u64,
-    /// The number of bytes of the index.
+    /// The size of the index in bytes.
     pub bytes: u64,
 }
 
-/// Writes the index of each folder that was opened, replacing an existing one. Kept footers are not read from
-/// their files.
+/// Writes the index of each folder that was opened, and replaces an existing one. Footers that are in an
+/// index or on local disk already are not read from their files.
 ///
 /// Fails with `Invalid` if no folder was opened as a whole, and if the store cannot be written to.
 pub async fn write_indexes(store: &Store, catalog: &Catalog) -> Result<Vec<IndexReport>> {

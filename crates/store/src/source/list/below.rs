@@ -1,4 +1,4 @@
-//! Looks up files by their paths, and files of a table.
+//! Looks up single files by their paths, mainly for tables, which list their files.
 
 use forebay_base::{Error, ErrorKind, Place, Result, paths};
 use object_store::path::Path;
@@ -9,7 +9,7 @@ use crate::source::local::{object_path, place};
 use crate::source::store::{Store, Volume};
 use crate::source::tables::{FoundFile, TableRoot};
 
-/// One file below a folder, by its path relative to the folder.
+/// Looks up one file, whose path `relative` is below the folder `root`.
 pub(in crate::source) async fn file_below(
     store: &Store,
     volume: usize,
@@ -28,7 +28,7 @@ pub(in crate::source) async fn file_below(
     }
 }
 
-/// The folder of a table, as an absolute path or URL without a `/` at the end.
+/// The absolute path or URL of a table's folder, without a `/` at the end.
 pub(in crate::source) fn location(store: &Store, volume: usize, root: &TableRoot) -> Result<String> {
     match (store.volume(volume)?, root) {
         (Volume::Remote(remote), TableRoot::Key(key)) => {
@@ -43,7 +43,8 @@ pub(in crate::source) fn location(store: &Store, volume: usize, root: &TableRoot
     }
 }
 
-/// The files directly in a folder below that of a table; empty if there is no such folder.
+/// Lists the files directly in the folder `relative`, which is below the folder of a table. There are none if
+/// the folder does not exist.
 pub(in crate::source) async fn files_in(
     store: &Store,
     volume: usize,
@@ -60,7 +61,8 @@ pub(in crate::source) async fn files_in(
     }
 }
 
-/// A file below the folder of a table by its path, size and version.
+/// A file of a table. Its path below the table's folder, its size and its version are known, so it is not
+/// looked up.
 pub(in crate::source) fn written(
     store: &Store,
     volume: usize,
@@ -86,8 +88,8 @@ pub(in crate::source) fn written(
     }
 }
 
-/// A file anywhere in a volume by its path, size and version. On the local disk the path may lead to
-/// something else than a file, so it is checked.
+/// A file anywhere in a volume, with a known path, size and version. On the local disk it is looked up
+/// nevertheless, because the path may lead to something other than a file.
 pub(in crate::source) async fn beside(
     store: &Store,
     volume: usize,
@@ -108,7 +110,7 @@ pub(in crate::source) async fn beside(
     }
 }
 
-/// The address of the file at a path of a volume, with its present size and version, if it exists.
+/// Looks up the present size and version of a file; `None` if it does not exist.
 pub(in crate::source) async fn pinned(store: &Store, volume: usize, path: &Path) -> Result<Option<Pin>> {
     match store.volume(volume)? {
         Volume::Remote(remote) => Ok(remote.head(path).await?.as_ref().map(Pin::from_meta)),

@@ -1,4 +1,4 @@
-//! Finds the files of all locations together.
+//! Finds the files of all locations of a data set.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -11,12 +11,13 @@ use crate::source::store::{Store, Volume};
 use crate::source::tables::TableFolder;
 use crate::source::url::Target;
 
-/// The number of locations that are searched at the same time.
+/// The number of locations that are searched at a time.
 const AT_ONCE: usize = 32;
 
-/// Finds the files of all targets, each with the volume of the store that has it.
+/// Finds the files of all targets (parsed locations). Each target comes with the index of the volume that it
+/// is in.
 ///
-/// Fails with `Invalid` for a version of a location that is not a table.
+/// Fails with `Invalid` if a version is given for a location that is not a table.
 pub(in crate::source) async fn find(
     store: &Store,
     targets: Vec<(usize, Target)>,
@@ -29,7 +30,7 @@ pub(in crate::source) async fn find(
     store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
 }
 
-/// The newest version of the table that a target is; `None` for plain files.
+/// The newest version of the table at a target (a parsed location); `None` if the target has plain files.
 pub(in crate::source) async fn newest_version(
     store: &Store,
     volume: usize,
@@ -54,7 +55,7 @@ async fn located(store: &Store, volume: usize, target: Target) -> Result<Locatio
     }
 }
 
-/// Finds the files below a prefix of a store that the user provided.
+/// Finds the files below a prefix, in a store whose client the user provided.
 pub(in crate::source) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<Snapshot> {
     let Volume::Remote(remote) = store.volume(volume)? else {
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));

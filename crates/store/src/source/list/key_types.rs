@@ -1,4 +1,4 @@
-//! The types of folders' keys that the user declares.
+//! The types that a user declares for the keys of `key=value` folders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,15 @@ use crate::snapshot::DataFile;
 
 const KINDS: &str = "keys are text, integers, 32-bit or 64-bit floats, booleans, dates, or times in microseconds without a zone";
 
-/// The types that the user declares for the columns of keys, by the keys' names.
+/// The declared types of keys of `key=value` folders, by the names of the keys.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTypes(BTreeMap<String, DataType>);
 
 impl KeyTypes {
+    /// Creates the types. Text of any Arrow type becomes text views, as it is delivered.
+    ///
     /// # Errors
-    /// `Invalid` for a type that a key cannot have.
+    /// `Invalid` if a key cannot have its declared type.
     pub fn new(types: BTreeMap<String, DataType>) -> Result<Self> {
         let each = types.into_iter().map(|(name, data_type)| {
             let data_type = match data_type {
@@ -42,7 +44,7 @@ impl KeyTypes {
         self.0.get(key)
     }
 
-    /// Refuses a key that no folder has.
+    /// Fails if a type is declared for a key that no folder has.
     pub(in crate::source) fn check(&self, files: &[DataFile]) -> Result<()> {
         let is_there = |name: &str| files.iter().any(|file| file.keys.iter().any(|key| key.name == name));
         match self.0.keys().find(|name| !is_there(name)) {
@@ -56,16 +58,16 @@ impl KeyTypes {
 
 enum Parsed {
     Column(ArrayRef),
-    /// The text is not a value of the type.
+    /// The text of the key's value cannot be parsed as the type.
     Malformed,
-    /// The type is one that no key can have.
+    /// A key cannot have this type.
     Other,
 }
 
-/// The value of a text as a column of one row.
+/// Parses the value of a key, and returns it as an array of one row.
 ///
 /// # Errors
-/// `Invalid` for a text that is not a value of the type.
+/// `Invalid` if the text cannot be parsed as the type.
 pub(super) fn value(data_type: &DataType, text: Option<&str>) -> Result<ArrayRef> {
     match column(data_type, text) {
         Parsed::Column(column) => Ok(column),
@@ -122,7 +124,7 @@ fn parsed<T: ArrowPrimitiveType>(text: Option<&str>, parse: impl Fn(&str) -> Opt
     }
 }
 
-/// The number of days since 1970, which fits into 32 bits for every date that can be parsed.
+/// The number of days since 1970. It fits in 32 bits for every date that can be parsed.
 fn days(date: NaiveDate) -> i32 {
     date.signed_duration_since(NaiveDate::default()).num_days() as i32
 }
@@ -131,7 +133,7 @@ fn microseconds(text: &str) -> Option<i64> {
     let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
     let time = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
     let time = time.or_else(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0))?;
-    // Times are not rounded.
+    // A time with more digits than microseconds is refused instead of rounded.
     let utc = time.and_utc();
     (utc.timestamp_subsec_nanos() % 1000 == 0).then(|| utc.timestamp_micros())
 }

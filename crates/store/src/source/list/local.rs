@@ -1,4 +1,4 @@
-//! Finds the files of the local disk.
+//! Finds the files of a location on the local disk.
 
 pub(super) mod file;
 
@@ -21,7 +21,7 @@ use crate::source::tables::{self, TableRoot};
 use crate::source::url::Target;
 use file::{absolute, canonical, entry, file, look};
 
-/// The files of a target, or the table that it is.
+/// Finds the files of a target (a parsed location), or the table that the target is.
 pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     let mut snapshot = match target {
         Target::Path(path) => {
@@ -51,7 +51,7 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     Ok(Location::Files(snapshot))
 }
 
-/// The table that is opened by a path to one of its files, if there is one.
+/// The table that a path opens because it leads to a file of the table's own list; `None` for any other path.
 fn table_of(path: &Path) -> Result<Option<FoundTable>> {
     let absolute = absolute(path)?;
     let opened = absolute.to_str().and_then(tables::opened_by);
@@ -61,7 +61,7 @@ fn table_of(path: &Path) -> Result<Option<FoundTable>> {
     }))
 }
 
-/// The Parquet files below a folder.
+/// Finds the Parquet files below a folder, at every depth.
 fn folder(root: &Path) -> Result<Snapshot> {
     let FoundFiles { files, .. } = files_below(root, None)?;
     let chosen = chosen(&files, |seen| seen.name());
@@ -72,7 +72,7 @@ fn folder(root: &Path) -> Result<Snapshot> {
     snapshot(root, None, &chosen)
 }
 
-/// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
+/// Finds the files that a glob matches, and the Parquet files in folders that it matches.
 fn matching(glob: &Glob) -> Result<Snapshot> {
     let base = glob.base();
     if !base.is_dir() {
@@ -94,12 +94,13 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     let snapshot = snapshot(base, Some(glob), &chosen)?;
     let folders: HashSet<Option<&Path>> =
         snapshot.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
-    // Paths inside of the folders are checked, since a folder itself may be that of a table.
+    // `refuse_above` checks the folders above a path. The path passed is one in the folder, so that the
+    // folder itself is checked, too.
     folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
     Ok(snapshot)
 }
 
-/// The files that were chosen below a folder.
+/// The snapshot of the files that were chosen below the folder `base`.
 fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&SeenPath]) -> Result<Snapshot> {
     let mut files: Vec<DataFile> =
         chosen.iter().map(|seen| file(base.join(&*seen.relative), 0)).collect::<Result<_>>()?;
@@ -112,20 +113,20 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&SeenPath]) -> Result<Sn
     Ok(Snapshot { root, files, indexes, common_metadata, ..Snapshot::default() })
 }
 
-/// The address of a file, with its present size and version, if it exists.
+/// The present size and version of a file; `None` if it does not exist.
 pub(super) fn pinned(file: &Path) -> Result<Option<Pin>> {
     let Some(about) = fs::metadata(file).ok().filter(fs::Metadata::is_file) else { return Ok(None) };
     Ok(Some(Pin { path: object_path(file)?, size: about.len(), version: version_at(file, &about) }))
 }
 
-/// The place of the index of a folder, whether it exists or not.
+/// The index of a folder: its path, and its version if it exists.
 fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
     let file = folder.join(index::NAME);
     let (path, found) = (object_path(&file)?, pinned(&file)?);
     Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 
-/// A file below a folder. It stores only its path from there, because there may be many.
+/// A file that was found. Only its path below the searched folder is stored, because there may be many files.
 struct SeenPath {
     relative: Box<str>,
 }
@@ -136,19 +137,21 @@ impl SeenPath {
     }
 }
 
-/// The files that a search finds.
+/// The result of a search below a folder.
 #[derive(Default)]
 struct FoundFiles {
     files: Vec<SeenPath>,
-    /// The names that the glob cannot match, as paths below the root. Folders, which were not entered, end in
-    /// `/`.
+    /// The files and folders that the glob cannot match, as paths below the searched folder. Folders end in
+    /// `/`; they were not searched.
     passed: Vec<String>,
 }
 
-/// The files below `root` that their names do not rule out, in all folders and links, or only in those into
-/// which `glob` reaches. A link that leads back to a folder above it is not followed.
+/// Finds all files below `root` that are not hidden, or only those that `glob` may match. Links to folders
+/// are followed, except those to a folder that they are in, and those to a folder that another link has led
+/// to.
 ///
-/// The folder of a table is refused, unless it is only beside what a glob matches.
+/// Without a `glob`, folders of tables are refused. With a `glob`, the caller must check the folders of the
+/// files that it chooses.
 fn files_below(root: &Path, glob: Option<&Glob>) -> Result<FoundFiles> {
     let mut found = FoundFiles::default();
     let mut entered = HashSet::new();
@@ -195,14 +198,14 @@ fn files_below(root: &Path, glob: Option<&Glob>) -> Result<FoundFiles> {
     Ok(found)
 }
 
-/// Refuses files that are the same through symbolic links, because their rows would come twice. Hard links
-/// count as different files.
+/// Refuses files that are the same file under several names because of symbolic links, since their rows would
+/// be delivered twice. Hard links count as different files.
 pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
     let mut seen: HashMap<(u64, i128), (&DataFile, Option<PathBuf>)> = HashMap::new();
     let resolved = |file: &DataFile| canonical(Path::new(&file.whole));
     for file in files {
         let FileVersion::Local { changed, inode: inode @ 1.., .. } = file.pin.version else { continue };
-        // A file of another file system may have the same inode.
+        // Files of different file systems may have the same inode, so their resolved paths are compared.
         let mut first = match seen.entry((inode, changed)) {
             Entry::Occupied(first) => first,
             Entry::Vacant(place) => {

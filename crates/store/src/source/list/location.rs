@@ -1,26 +1,27 @@
-//! The files that a location contains.
+//! The result of searching a location: plain files, or a table.
 
 use crate::snapshot::Snapshot;
 use crate::source::tables::{TableFormat, TableRoot};
 
-/// The files that a location contains.
+/// The content that was found at a location.
 pub(super) enum Location {
-    /// Files that are read as they are.
+    /// Plain files.
     Files(Snapshot),
-    /// A table, whose format says which files are live.
+    /// A table. Its own list says which of its files are current.
     Table(FoundTable),
 }
 
-/// A table that was found.
+/// A table that was found at a location.
 pub(super) struct FoundTable {
     pub(super) format: &'static dyn TableFormat,
     pub(super) root: TableRoot,
-    /// The file of the table's list that was opened, if one was.
+    /// The name of the file of the table's list, if the location named this file instead of the table's
+    /// folder.
     pub(super) opened: Option<String>,
 }
 
 impl Location {
-    /// The table in a folder.
+    /// The table in this folder, opened by the folder.
     pub(super) fn table(format: &'static dyn TableFormat, root: TableRoot) -> Self {
         Location::Table(FoundTable { format, root, opened: None })
     }

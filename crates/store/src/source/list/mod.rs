@@ -1,4 +1,4 @@
-//! The files of a data set, and their order: the same on every kind of store.
+//! Finds the files of a data set, in an order that is the same on every kind of store.
 
 mod below;
 mod find;

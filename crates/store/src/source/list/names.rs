@@ -1,4 +1,4 @@
-//! Decides by their names which files of a folder are read, and has the message if there are none.
+//! Decides by name which files of a folder are read, and makes the error if there are none.
 
 use std::collections::BTreeSet;
 
@@ -7,36 +7,36 @@ use forebay_base::{Error, ErrorKind, Place};
 use crate::source::other_formats::OtherFormat;
 use crate::source::remote::no_footer;
 
-/// The name of the file with the common metadata of a folder's files, without rows.
+/// The name of a file without rows that has the common metadata of a folder's files.
 pub(in crate::source) const COMMON_METADATA: &str = "_common_metadata";
 
 /// The suffix of Parquet files.
 pub(super) const SUFFIX: &str = ".parquet";
 
-/// The suffixes of the files in a folder that are read; Dask and fastparquet write the second.
+/// The suffixes of files that are read in a folder. Dask and fastparquet write `.parq`.
 const SUFFIXES: [&str; 3] = [SUFFIX, ".parq", ".pq"];
 
-/// The suffix of empty objects by which Hadoop marks folders.
+/// The end of the names of empty objects with which Hadoop marks folders in object stores.
 const FOLDER_MARK: &str = "_$folder$";
 
-/// The most names that the message about a folder without Parquet lists.
+/// The number of names that the message about a folder without Parquet files lists.
 const NAMES_SHOWN: usize = 5;
 
-/// The files of a folder that are read: those with a suffix of Parquet, or, if none has one, those without
-/// any suffix.
+/// Chooses the files of a folder that are read: those with a suffix of Parquet files. If there are none, it
+/// chooses the files without any suffix.
 pub(super) fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
     let parquet: Vec<&T> = files.iter().filter(|file| has_suffix(name(file))).collect();
     match parquet.is_empty() {
-        // Spark's own tools, among others, can write part files without a suffix.
+        // Some programs, such as Spark's own tools, write part files without a suffix.
         true => files.iter().filter(|file| !name(file).contains('.')).collect(),
         false => parquet,
     }
 }
 
-/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`,
-/// `.part-0.crc`, `train_$folder$`.
+/// Whether a file or folder is ignored because it is not data. Spark, Hive, Hadoop and editors use such
+/// names: `_SUCCESS`, `_metadata`, `.part-0.crc`, `train_$folder$`.
 pub(super) fn is_hidden(name: &str) -> bool {
-    // A Hive folder of a column whose name begins with an underscore is data: `_key=3`.
+    // A folder such as `_key=3` is data: its key is a column whose name begins with an underscore.
     name.starts_with('.') || (name.starts_with('_') && !name.contains('=')) || name.ends_with(FOLDER_MARK)
 }
 

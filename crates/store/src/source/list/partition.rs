@@ -1,11 +1,12 @@
-//! Folders named `key=value`, as Hive and Spark write them: columns that no file holds.
+//! Reads columns from the names of folders: Hive and Spark write `key=value` folders for values that are not
+//! in the files.
 //!
-//! The keys of the folders below a location are columns with one value in all rows of a file. A location that
-//! spells them out (`t/day=2024-01-01/`, `t/day=*/`) gives the files without these columns.
+//! The keys of the folders below a location become columns with one value in all rows of a file. A key that
+//! the location itself contains (`t/day=2024-01-01/`, `t/day=*/`) does not become a column.
 //!
-//! Names and values are percent-decoded. A key is a column of 64-bit integers if all of its values are
-//! integers; everything else is text, including dates and times, which sort like texts. Folders do not state
-//! other types, so none is guessed, but the user may declare them.
+//! Names and values are percent-decoded. A key becomes a column of 64-bit integers if all of its values are
+//! integers, else a column of text. Other types, such as dates, are not guessed, but the user may declare
+//! them; dates and times sort correctly as text, too.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -18,29 +19,31 @@ use super::key_types::{KeyTypes, value};
 use crate::snapshot::{Constant, DataFile, Listed, PartitionKey};
 use crate::source::glob::Glob;
 
-/// The text that Hive and Spark write for null.
+/// The value that Hive and Spark write for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Decides, from everything that is known about a file, whether it may have rows that are read.
+/// A function that decides, from what is known about a file before its footer is read, if the file may have
+/// rows that are selected.
 type KeepsFile = dyn Fn(&Listed<'_>) -> bool + Send + Sync;
 
-/// A choice of files that is made before their footers are read: by the keys of their folders, or by the list
-/// of their table.
+/// Selects files before their footers are read: by the keys of their folders, or by their table's list of
+/// files.
 pub struct FileFilter {
-    /// The columns on which the choice depends.
+    /// The names of the columns that the selection depends on.
     pub columns: Vec<String>,
-    /// Decides whether a file is read.
+    /// Returns false for a file that need not be read.
     pub keeps: Box<KeepsFile>,
 }
 
 impl FileFilter {
-    /// Whether the choice depends on a key of the folders of one of these files.
+    /// Whether the selection depends on a key of the folders of one of these files.
     pub(in crate::source) fn concerns(&self, files: &[DataFile]) -> bool {
         let mut keys = files.iter().flat_map(|file| file.keys.iter());
         keys.any(|key| self.columns.contains(&key.name))
     }
 
-    /// Leaves out the files that the lists of their tables rule out. Fails with `Invalid` if none is left.
+    /// Removes the files that need not be read according to their tables' lists. Fails with `Invalid` if it
+    /// removes all files.
     pub(in crate::source) fn of_tables(&self, files: &mut Vec<DataFile>) -> Result<()> {
         if self.columns.is_empty() {
             return Ok(());
@@ -54,12 +57,12 @@ impl FileFilter {
     }
 }
 
-/// The error if no file of a data set is left.
+/// The error for a filter that selects no file of a data set.
 pub fn none_kept() -> Error {
     Error::invalid("no row is selected").hint("the filter matches no folder, and no file of a table")
 }
 
-/// Records for each file the keys of its path that `glob` does not spell out.
+/// Sets the keys of each file: those of the folders in its path, except keys that the glob itself contains.
 pub(super) fn note_keys<'a>(
     files: &mut [DataFile],
     glob: Option<&Glob>,
@@ -68,7 +71,7 @@ pub(super) fn note_keys<'a>(
     let mut last: (&str, Arc<[PartitionKey]>) = ("", Arc::default());
     for (file, path) in files.iter_mut().zip(relative) {
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
-        // Files of one folder come one after the other.
+        // Files of the same folder are next to each other, so the keys of the last folder are used again.
         if folder != last.0 {
             let keys = folder.split('/').filter_map(key);
             let unnamed = keys.filter(|(name, _)| !glob.is_some_and(|glob| glob.spells(name)));
@@ -78,17 +81,17 @@ pub(super) fn note_keys<'a>(
     }
 }
 
-/// Turns keys of `files` into constants, except those for which `is_stored` is true, which are columns of the
-/// files. `types` are the declared types.
+/// Makes constant columns from the keys of the files' folders. A key for which `is_stored` is true is left
+/// out, because the files have a column with its name. `types` are the declared types of keys.
 ///
-/// Fails with `Invalid` for a file whose path has a key twice, and for a value that is not of its key's
+/// Fails with `Invalid` if the path of a file has a key twice, or if a value cannot be parsed as its key's
 /// declared type.
 pub(in crate::source) fn settle<'a>(
     files: impl Iterator<Item = &'a mut DataFile>,
     types: &KeyTypes,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    // Files with constants were handled by an earlier call, which had more files.
+    // Files that have constants were treated by an earlier call, for more files.
     let open = |file: &&mut DataFile| !file.keys.is_empty() && file.constants.is_empty();
     let files: Vec<&mut DataFile> = files.filter(open).collect();
     let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
@@ -123,7 +126,7 @@ pub(in crate::source) fn settle<'a>(
     Ok(())
 }
 
-/// The column of a key that has these values.
+/// The field of the column that a key with these values becomes.
 fn field(name: &str, values: &BTreeSet<Option<&str>>, types: &KeyTypes) -> Field {
     if let Some(declared) = types.get(name) {
         return Field::new(name, declared.clone(), values.contains(&None));
@@ -148,7 +151,7 @@ fn number(value: &str) -> Option<i64> {
         .then(|| value.parse().ok())?
 }
 
-/// The key and the value in a folder's name, if it has them.
+/// Splits the name of a `key=value` folder; `None` for other folders.
 fn key(name: &str) -> Option<(&str, &str)> {
     name.split_once('=').filter(|(key, _)| !key.is_empty())
 }
@@ -159,7 +162,7 @@ impl PartitionKey {
     }
 }
 
-/// A name with escapes such as `%41` decoded; unchanged if the result is not UTF-8.
+/// Decodes escapes such as `%41` in a name. The name is unchanged if the result is not UTF-8.
 fn decoded(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();

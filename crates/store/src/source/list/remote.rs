@@ -1,4 +1,4 @@
-//! Finds the files of an object store.
+//! Finds the files of a location in an object store.
 
 pub(super) mod file;
 
@@ -22,13 +22,15 @@ use crate::source::remote::Remote;
 use crate::source::tables::{self, TableFormat, TableRoot};
 use file::{joined, path};
 
-/// The number of pages of a list that are read before the folders of a glob are listed one by one.
+/// The number of pages of a listing below a prefix that are read at first. If there are more, a folder is
+/// checked for being a table, and a glob's folders are listed one by one.
 const FLAT_PAGES: usize = 4;
 
-/// The most folders of one depth that are listed one by one.
+/// If a glob may reach into more folders than this at one depth, they are not listed one by one.
 const MOST_FOLDERS: usize = 32;
 
-/// The files of a key, a prefix or a glob, by the first of its meanings for which there is anything.
+/// Finds the files of a location, which may be an object, a prefix or a glob. If it has several meanings, the
+/// first one for which there are objects counts.
 pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Location> {
     let here = Here { remote, volume };
     let mut missing = None;
@@ -42,7 +44,8 @@ pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -
     Err(missing.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a key that means nothing")))
 }
 
-/// The file of a key in a store that cannot list. Its size and version come with its last bytes.
+/// Finds a single file in a store that cannot list objects. A read of its last bytes also gives its size and
+/// version.
 pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Location> {
     let no_list = || {
         Error::new(ErrorKind::Unsupported, "a folder cannot be listed over plain HTTP")
@@ -55,7 +58,8 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     let found = match key.is_empty() || key.ends_with('/') {
         true => Err(no_list()),
         false => match here.alone(key).await {
-            // The name of a file can have wildcards; a glob was meant only if no file has this name.
+            // A `*` or `?` may be a part of the name. Only if there is no such file was a glob meant, which
+            // needs a listing.
             Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
             found => found,
         },
@@ -63,23 +67,23 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     found.map_err(|error| error.at(Place::file(remote.shown(key))))
 }
 
-/// The objects below a prefix that a glob may match, ordered by path.
+/// Objects below a prefix, ordered by path. It has at least all those that a glob may match.
 #[derive(Default)]
 struct Listed {
     objects: Vec<ObjectMeta>,
-    /// Folders that the glob does not reach into, as paths below the prefix that end in `/`.
+    /// The folders that the glob does not reach into, as paths below the prefix. They end in `/`.
     passed: Vec<String>,
 }
 
-/// A store that is being searched.
+/// The store that is searched, and the index of its volume.
 struct Here<'a> {
     remote: &'a Remote,
     volume: usize,
 }
 
-/// A file below the folder that was listed.
+/// An object below the folder that was listed.
 struct SeenObject<'a> {
-    /// Its path below the folder, with `/`.
+    /// The path of the object below the folder, with `/` between names.
     relative: &'a str,
     meta: &'a ObjectMeta,
 }
@@ -93,17 +97,19 @@ impl SeenObject<'_> {
 impl Here<'_> {
     async fn find(&self, meaning: &Meaning) -> Result<Location> {
         let Some(glob) = &meaning.glob else { return self.file_or_folder(&meaning.key).await };
-        // A name that exists is taken literally, whatever characters it has.
+        // If an object has exactly this name, it is meant, even if the name could be a glob.
         match self.file(&meaning.key).await {
             Ok(Some(file)) => return Ok(Location::Files(file)),
-            // Credentials that may list may not be allowed to look up a missing object.
+            // Credentials that allow listing may not allow looking up an object that does not exist, so this
+            // error is ignored.
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
         }
         match self.matching(glob).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
-                    // The credentials may not be allowed to list below a missing name either.
+                    // The credentials may not allow listing below a name that does not exist, so this error
+                    // is ignored, too.
                     ErrorKind::NotFound | ErrorKind::Denied => error,
                     _ => literally,
                 })
@@ -129,13 +135,13 @@ impl Here<'_> {
         }
     }
 
-    /// The object with exactly this key, if there is one and it does not mark a folder.
+    /// The object with exactly this key; `None` if it does not exist, or only marks a folder.
     async fn file(&self, key: &str) -> Result<Option<Snapshot>> {
         if key.is_empty() || key.ends_with('/') {
             return Ok(None);
         }
         let file = self.remote.head(&path(key)?).await?;
-        // Some tools mark a folder with an empty object of its name.
+        // Some tools mark a folder by an empty object with its name.
         let is_mark = match &file {
             Some(meta) if meta.size == 0 => !has_suffix(key) || self.marks_a_folder(&meta.location).await?,
             _ => false,
@@ -144,7 +150,7 @@ impl Here<'_> {
         file.map(|meta| self.data_file(&meta).map(Snapshot::of_file)).transpose()
     }
 
-    /// Whether the empty object at a path marks a folder.
+    /// Whether an empty object marks a folder.
     async fn marks_a_folder(&self, path: &Path) -> Result<bool> {
         let below = self.remote.list_folder(path).await?;
         let is_inside = |meta: &ObjectMeta| meta.location != *path;
@@ -153,7 +159,7 @@ impl Here<'_> {
             || self.remote.is_folder_mark(path).await?)
     }
 
-    /// The Parquet files below a prefix, or the table that it is.
+    /// Finds the Parquet files below a prefix, or the table that is there.
     async fn folder(&self, key: &str) -> Result<Location> {
         let is_folder = key.is_empty() || key.ends_with('/');
         let key = key.trim_end_matches('/');
@@ -162,7 +168,8 @@ impl Here<'_> {
             futures::try_join!(self.remote.list_at_most(&prefix, FLAT_PAGES), self.refuse_above(key))?;
         let listed = match few {
             Some(few) => few,
-            // If the folder is a table, the files come from its own list, not from a longer listing.
+            // The full listing would take many requests. It is not needed if the folder is a table, because a
+            // table has its own list of files.
             None => match self.table(key).await? {
                 Some(format) => return Ok(Location::table(format, TableRoot::Key(prefix.to_string()))),
                 None => self.remote.list(&prefix).await?,
@@ -194,8 +201,7 @@ impl Here<'_> {
         self.snapshot(&prefix, None, &chosen, &listed)
     }
 
-    /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it
-    /// matches.
+    /// Finds the files that a glob matches, and the Parquet files in folders that it matches.
     async fn matching(&self, glob: &Glob) -> Result<Location> {
         let base = glob.base().to_string_lossy();
         let base = base.trim_start_matches('.').trim_matches('/');
@@ -220,7 +226,7 @@ impl Here<'_> {
             let names: BTreeSet<&str> = names.collect();
             return Err(nothing(place, "the glob matches no Parquet file below this folder", names));
         }
-        // A table beside the matched files does not matter.
+        // Tables are refused only if one of the chosen files is inside.
         let within =
             tables.iter().find(|(folder, _)| chosen.iter().any(|seen| seen.relative.starts_with(folder)));
         if let Some((folder, format)) = within {
@@ -231,12 +237,12 @@ impl Here<'_> {
         self.snapshot(&prefix, Some(glob), &chosen, &objects)
     }
 
-    /// The objects below a prefix that a glob may match, perhaps with others: all that is below the prefix,
-    /// if that is not much.
+    /// Lists the objects below a prefix that a glob may match, and perhaps others.
     ///
-    /// A page of a list has a thousand objects, and listing each folder takes a request. So folders are
-    /// listed one by one only if everything below the prefix takes many pages, and only if the glob may reach
-    /// into few. A pattern without a folder needs the whole list in any case.
+    /// A page of a listing has a thousand objects, and listing a folder takes at least one request. So all
+    /// objects below the prefix are listed, unless they fill many pages and the glob may reach into few
+    /// folders; then these folders are listed one by one. If the glob has at most one name before `**` or its
+    /// end, everything is listed in any case.
     async fn list(&self, prefix: &Path, glob: &Glob) -> Result<Listed> {
         let depth = glob.named_depth();
         let pages = if depth > 1 { FLAT_PAGES } else { usize::MAX };
@@ -260,7 +266,8 @@ impl Here<'_> {
             if reached.len() > MOST_FOLDERS {
                 break;
             }
-            // Folders with the name of a sign are listed, to see whether there is a table.
+            // A folder may have the name by which tables are recognised, such as `_delta_log`. It is listed,
+            // too, so that the table is noticed.
             let signs = others.iter().filter(|folder| folder.filename().is_some_and(tables::is_sign));
             let signs = try_join_all(signs.map(|folder| self.remote.list_folder(folder))).await?;
             listed.passed.extend(others.iter().map(|folder| relative(folder) + "/"));
@@ -273,11 +280,11 @@ impl Here<'_> {
         Ok(listed)
     }
 
-    /// Leaves out hidden files, files in hidden folders, and the objects that mark folders.
+    /// Removes hidden files, files in hidden folders, and objects that only mark folders.
     ///
-    /// Spark, Hadoop and consoles mark a folder with an empty object. If that is called `train.parquet/`, the
-    /// list has it as `train.parquet`, because paths do not end in a slash. So it marks a folder if there is
-    /// anything below it, or if there is no object of that name.
+    /// Spark, Hadoop and web consoles mark a folder by an empty object. If its name is `train.parquet/`, the
+    /// listing has it as `train.parquet`, because paths here do not end in a slash. So an empty object is
+    /// such a mark if there are objects below it, or if the store has no object with exactly this name.
     async fn visible<'s>(&self, seen: Vec<SeenObject<'s>>) -> Result<Vec<SeenObject<'s>>> {
         let paths: Vec<&str> = seen.iter().map(|seen| seen.relative).collect();
         let is_above = |folder: &str| {
@@ -300,7 +307,8 @@ impl Here<'_> {
         Ok(visible)
     }
 
-    /// The files that were chosen below a prefix, among all that were `listed`.
+    /// The snapshot of the files that were chosen below a prefix. `listed` are all objects that were found
+    /// there.
     fn snapshot(
         &self,
         prefix: &Path,
@@ -331,7 +339,8 @@ impl Here<'_> {
         }))
     }
 
-    /// Refuses a folder inside a table, at any depth. Folders that may not be listed do not count as tables.
+    /// Fails if a folder is inside the folder of a table, at any depth. Folders that the credentials do not
+    /// allow to list are not taken for tables.
     async fn refuse_above(&self, key: &str) -> Result<()> {
         let ancestors: Vec<&str> = match key {
             "" => Vec::new(),
@@ -348,14 +357,15 @@ impl Here<'_> {
         }
     }
 
-    /// The format of the table in a folder, which may have many files.
+    /// The format of the table in a folder, if it is one. Only folders by which tables are recognised are
+    /// listed, because the table may have many files.
     async fn table(&self, folder: &str) -> Result<Option<&'static dyn TableFormat>> {
         let looks = tables::of_parquet().map(|format| self.look(folder, format).boxed());
         let looked = try_join_all(looks).await?;
         Ok(looked.into_iter().flatten().next().map(|(_, format)| format))
     }
 
-    /// The folder, if it contains a table of this format.
+    /// Returns the folder and the format, if the folder is a table of this format.
     async fn look<'a>(
         &self,
         folder: &'a str,
@@ -375,17 +385,18 @@ impl Here<'_> {
     }
 }
 
-/// The table that is opened by the file of a key, if there is one.
+/// The table that a key opens because it is the key of a file of the table's own list; `None` for any other
+/// key.
 fn table_of(key: &str) -> Option<FoundTable> {
     let (format, folder, name) = tables::opened_by(key)?;
     Some(FoundTable { format, root: TableRoot::Key(folder.to_owned()), opened: Some(name.to_owned()) })
 }
 
-/// The files of a listing below its prefix.
+/// The objects of a listing, with their paths below the prefix.
 fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<SeenObject<'a>> {
     let seen = listed.iter().filter_map(|meta| {
         let relative = meta.location.as_ref().strip_prefix(prefix.as_ref())?.trim_start_matches('/');
-        // The prefix itself, and the objects that mark folders, are not files in it.
+        // The object with the name of the prefix itself is not in the folder.
         (!relative.is_empty()).then_some(SeenObject { relative, meta })
     });
     seen.collect()

@@ -1,16 +1,16 @@
-//! Detects files of several splits below one location: `train-00000-of-00002.parquet` beside
-//! `test-00000-of-00001.parquet`, or folders with these names. They are read as one data set, which is hardly
-//! ever meant, so a warning says so.
+//! Warns if one location has files of several splits: `train-00000-of-00002.parquet` beside
+//! `test-00000-of-00001.parquet`, or folders with such names. All files are read as one data set, which is
+//! hardly ever what a user wants.
 //!
-//! A location that names a split has only files of that split below it, and a list of locations names each
-//! split. The keys of `split=train` folders are columns.
+//! There is no warning if the locations name the splits: each location then has files of one split. Folders
+//! such as `split=train` are no reason for a warning either, because their keys become a column.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::names::SUFFIX;
 
-/// The purpose of the files of a split.
+/// The use that a split is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Split {
     Train,
@@ -18,7 +18,7 @@ enum Split {
     Test,
 }
 
-/// The words in names that show the split of a file.
+/// The words in the names of files and folders by which a split is recognised.
 const WORDS: [(&str, Split); 11] = [
     ("train", Split::Train),
     ("training", Split::Train),
@@ -33,17 +33,17 @@ const WORDS: [(&str, Split); 11] = [
     ("holdout", Split::Test),
 ];
 
-/// The files of a split that were found.
+/// The files of one split that were found.
 struct SplitFiles<'a> {
     files: usize,
-    /// The word that shows the split of the first file.
+    /// The word that names the split in the path of the first file.
     word: &'a str,
-    /// A path or glob of files like the first one.
+    /// A folder or a glob for files like the first one, as a suggestion.
     like: String,
 }
 
-/// A warning if the files at these paths below `root` belong to several splits; `None` if most names show no
-/// split.
+/// The warning about files of several splits, for files at these paths below `root`. Returns `None` if there
+/// is only one split, or if the names of most files show no split.
 pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let (mut all, mut found) = (0, BTreeMap::<Split, SplitFiles>::new());
     for path in paths {
@@ -67,8 +67,8 @@ pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) 
     ))
 }
 
-/// The split of the file at a path, and the place of its word: in the first name of the path that has words
-/// of a single split.
+/// The split of a file, and where the word that names it is in the path. The first name in the path counts
+/// that has words of exactly one split.
 fn split_of(path: &str) -> Option<(Split, Range<usize>)> {
     let mut start = 0;
     for name in path.split('/') {
@@ -88,14 +88,14 @@ fn split_of(path: &str) -> Option<(Split, Range<usize>)> {
     None
 }
 
-/// The words of a name, with their beginnings: `train2017-b` has two.
+/// The words of a name, each with its position: `train2017-b` has the words `train` and `b`.
 fn words(name: &str) -> impl Iterator<Item = (usize, &str)> {
     let parts = name.split(|c: char| !c.is_ascii_alphabetic());
     parts.filter(|word| !word.is_empty()).map(move |word| (word.as_ptr().addr() - name.as_ptr().addr(), word))
 }
 
-/// The folder whose name ends with the word at the end of `path[..end]`, or a glob for the files whose names
-/// begin in the same way.
+/// A suggestion for opening one split. If the word that ends at `end` is in the name of a folder, it is this
+/// folder; otherwise it is a glob for files whose names begin in the same way.
 fn like(path: &str, end: usize) -> String {
     match path[end..].find('/') {
         Some(at) => path[..end + at].to_owned(),

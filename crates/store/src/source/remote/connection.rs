@@ -1,5 +1,5 @@
-//! The connection to a store: its client, which can be rebuilt, and requests that are repeated until they are
-//! answered.
+//! A connection to an object store. It can replace its client if credentials are refused, and repeats
+//! requests until they are answered.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,18 +16,18 @@ use crate::source::clouds::{self, Address, Client, Options};
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange, Wire};
 
-/// How long an object may be unreachable before that is an error.
+/// How long requests for an object are repeated before its failure becomes an error.
 const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How long a request may stall before it is abandoned.
+/// How long a request may receive nothing before it is given up and repeated.
 const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One store, as one data set uses it.
+/// The connection of one data set to one object store.
 #[derive(Clone)]
 pub(in crate::source) struct Remote {
     client: Arc<RwLock<Client>>,
     pub(super) origin: ClientOrigin,
-    /// The URL of the store's root, without secrets.
+    /// The URL of the store's root without secrets; empty if the user provided the client.
     root: Arc<str>,
     pub(super) pace: Arc<Pace>,
     pub(super) limits: Limits,
@@ -35,7 +35,7 @@ pub(in crate::source) struct Remote {
 }
 
 impl Remote {
-    /// Connects to the store of an address. No request is sent yet.
+    /// Creates a connection to the store at this address. No request is sent yet.
     pub(in crate::source) fn connect(
         address: &Address,
         options: &Options,
@@ -52,7 +52,7 @@ impl Remote {
         Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
     }
 
-    /// The same store over new connections.
+    /// Another connection to the same store, for example in a child process after a fork.
     pub(in crate::source) fn connect_again(&self) -> Result<Self> {
         match &self.origin {
             ClientOrigin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
@@ -64,7 +64,7 @@ impl Remote {
         }
     }
 
-    /// A store that the user provided.
+    /// A connection through a client that the user provided.
     pub(in crate::source) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
         Remote::new(Client::whole(store), ClientOrigin::User, "", limits, pace::MAX_SLOTS, traffic)
@@ -83,7 +83,7 @@ impl Remote {
         Remote { client, origin, root: root.into(), pace, limits, traffic }
     }
 
-    /// The URL of a path, as users write it.
+    /// The URL of an object, in the form in which users write it.
     pub(in crate::source) fn shown(&self, path: &str) -> String {
         match &*self.root {
             "" => path.to_string(),
@@ -91,7 +91,7 @@ impl Remote {
         }
     }
 
-    /// The most concurrent requests.
+    /// The largest number of requests at a time.
     pub(in crate::source) fn most_at_once(&self) -> usize {
         self.pace.most()
     }
@@ -100,8 +100,8 @@ impl Remote {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks up credentials again, after a client's credentials were refused. Returns whether there may be
-    /// other ones now.
+    /// Makes a new client with credentials that are looked up again, after those of the client `refused` were
+    /// refused. Returns whether the next try may have other credentials.
     fn renew(&self, refused: &Client) -> bool {
         let ClientOrigin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
@@ -118,7 +118,7 @@ impl Remote {
         }
     }
 
-    /// Counts a failure, and slows down for a store that asks for fewer requests.
+    /// Counts a failure. If the store asks for fewer requests, reduces their number.
     fn note(&self, trouble: &Trouble) {
         match trouble {
             Trouble::Passing { throttled: true, .. } => {
@@ -130,8 +130,8 @@ impl Remote {
         }
     }
 
-    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there will
-    /// be no next try.
+    /// Does what is needed after a failure before a request is repeated: waits, or looks up the credentials
+    /// again (at most once). Fails if the request must not be repeated.
     pub(super) async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
         self.note(&trouble);
         if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
@@ -143,8 +143,8 @@ impl Remote {
         Ok(())
     }
 
-    /// Repeats a request until there is an answer. `None` stands for an answer that ended early, after which
-    /// the request is repeated as after a temporary failure.
+    /// Repeats a request until there is an answer. `ask` returns `None` if an answer ended early; this is
+    /// treated like a temporary failure.
     pub(super) async fn patiently<'a, T>(
         &self,
         ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
@@ -152,8 +152,8 @@ impl Remote {
         self.patiently_for(Duration::ZERO, ask).await
     }
 
-    /// Repeats a request like [`patiently`](Self::patiently), with an additional time during which no answer
-    /// is expected.
+    /// Works like [`patiently`](Self::patiently), for a request whose answer is expected only after the time
+    /// `more`.
     pub(super) async fn patiently_for<'a, T>(
         &self,
         more: Duration,
@@ -178,15 +178,15 @@ impl Remote {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The client is never shown, because stores print their keys.
+        // The client is left out, because clients print their secret keys.
         f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
     }
 }
 
-/// Where the client comes from.
+/// How the client of a connection is made.
 #[derive(Clone)]
 pub(super) enum ClientOrigin {
-    /// The client was built here, and is rebuilt if the credentials are refused.
+    /// The client is made here from an address and options, and is made again if the credentials are refused.
     Address(Arc<(Address, Options, Wire)>),
     /// The user provided the client.
     User,

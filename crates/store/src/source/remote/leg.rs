@@ -1,4 +1,5 @@
-//! One request for one range, from sending it to its last byte, with a watch for stalls.
+//! One request for one range of a file, from sending it to its last byte. It notices if the store stops
+//! sending.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,16 +21,16 @@ use crate::source::clouds::Client;
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
-/// A body is silent if no byte has come for this multiple of the time after which a first byte is late, and
-/// for at least the minimum.
+/// A response is silent if no byte has arrived for this many times the delay after which the first byte
+/// counts as late, but for at least `MIN_SILENCE`.
 const SILENCE_TIMES: u32 = 4;
 const MIN_SILENCE: Duration = Duration::from_millis(500);
 
-/// A body is slow if it takes this multiple of the expected time, and at least the minimum.
+/// A response is slow if it takes this many times the expected time, but at least `MIN_SLOW`.
 const SLOW_TIMES: u32 = 4;
 const MIN_SLOW: Duration = Duration::from_secs(2);
 
-/// A request under way.
+/// A request in progress. A range may be requested by several of these, if one is late.
 pub(super) struct Leg {
     pace: Arc<Pace>,
     traffic: Arc<Traffic>,
@@ -42,7 +43,7 @@ pub(super) struct Leg {
     sent: Instant,
     first_byte: Option<Instant>,
     last_byte: Instant,
-    /// The time at which the request is abandoned, unless a byte arrives.
+    /// The time at which the request is given up if no byte arrives before.
     deadline: Instant,
     stall: Duration,
 }
@@ -53,7 +54,7 @@ enum LegState {
 }
 
 impl Leg {
-    /// Requests `range` of a file. The request is abandoned when no byte arrives for `stall`.
+    /// Requests `range` of a file. The request is given up if no byte arrives for the time `stall`.
     pub(super) fn start(
         remote: &Remote,
         client: &Client,
@@ -87,8 +88,8 @@ impl Leg {
         }
     }
 
-    /// The next bytes and their offset in the file; `None` at the end of the body. The future may be dropped
-    /// and the method called again.
+    /// The next bytes, with their offset in the file; `None` at the end of the response. If the future is
+    /// dropped before it is ready, the method can be called again.
     pub(super) async fn next(&mut self) -> Result<Option<(u64, Bytes)>, Trouble> {
         loop {
             let came = match &mut self.state {
@@ -127,7 +128,8 @@ impl Leg {
         }
     }
 
-    /// Whether the answer is the requested one, from the catalogued version of the file.
+    /// Fails if the response has another range than requested, or comes from another version of the file than
+    /// the catalogue has.
     fn check(&self, answer: &GetResult) -> Result<(), Trouble> {
         self.pin.check(&answer.meta).map_err(Trouble::Final)?;
         match answer.range == self.range {
@@ -149,7 +151,7 @@ impl Leg {
         self.first_byte.map_or(Duration::ZERO, |first| first.elapsed())
     }
 
-    /// The time at which a second request should be sent in addition to this one, and the reason.
+    /// When a second request for the same range should be sent, and why.
     pub(super) fn late(&self) -> (Instant, Late) {
         let on_time = self.pace.late_after();
         let Some(first) = self.first_byte else { return (self.sent + on_time, Late::Silent) };
@@ -160,7 +162,7 @@ impl Leg {
     }
 }
 
-/// The reason why a body broke off, without the address that the cause may contain.
+/// The reason why a response broke off, without the URL that the error may contain.
 fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
     match exchange.failure() {
         Some(failure) => failure.words,
@@ -170,7 +172,7 @@ fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
 }
 
 impl Pin {
-    /// Whether an answer is about the catalogued version of the file.
+    /// Fails if a response is not about the version of the file that is in the catalogue.
     pub(super) fn check(&self, meta: &object_store::ObjectMeta) -> Result<(), forebay_base::Error> {
         if meta.size != self.size {
             return Err(changed(&format!("it had {} bytes, and has {} now", self.size, meta.size)));

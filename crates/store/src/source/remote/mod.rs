@@ -1,14 +1,13 @@
-//! Files in an object store, read as steadily as the network allows.
+//! Reads, lists and writes files in an object store, and retries requests through failures of the network.
 //!
 //! * [`connection`] has the client, and repeats requests until they are answered,
 //! * [`ranges`] turns column chunks into few requests of a good size,
-//! * [`transfer`] carries out one of them: [`leg`] is a request under way, [`trouble`] classifies failures
-//!   and decides when to retry,
-//! * [`pace`] measures the store, and sets the number of concurrent requests and the time after which one is
-//!   late.
+//! * [`transfer`] reads one range: a [`leg`] is one of its requests, and [`trouble`] classifies failures and
+//!   decides when to retry,
+//! * [`pace`] measures the store, and chooses the number of concurrent requests and the time after which a
+//!   request is late.
 //!
-//! The retries of the `object_store` crate are switched off: they give up after a few attempts, within
-//! seconds.
+//! The retries of the `object_store` crate are switched off, because they give up within seconds.
 
 mod connection;
 mod leg;
@@ -44,19 +43,20 @@ pub(super) use crate::snapshot::Pin;
 pub(super) use connection::Remote;
 pub(super) use trouble::changed;
 
-/// The statuses of answers to a `HEAD` after which a `GET` is tried: the server may refuse only this method,
-/// or has a reason for the refusal that only the answer to a `GET` tells.
+/// The HTTP statuses after which a refused `HEAD` is repeated as a `GET`: the server may refuse only `HEAD`,
+/// and only the answer to a `GET` contains a reason.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
 
-/// The name in the metadata of an object of Azure by which Hadoop marks a folder.
+/// The metadata key by which Hadoop marks an object in Azure's store as a folder.
 const HADOOP_FOLDER: &str = "hdi_isfolder";
 
-/// How many consecutive pages of a list may bring no new key: deleted objects leave such pages.
+/// The most consecutive pages of a listing without a new key. Deleted objects can leave such pages, but more
+/// of them are taken for an endless listing.
 const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
 
 impl Remote {
-    /// Reads byte ranges of a file, in the order given: each with its full length, and all from the pinned
-    /// version.
+    /// Reads byte ranges of a file. The results are in the order of `ranges`, have their full lengths, and
+    /// are all from the version in `pin`.
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = ranges::runs(ranges);
         let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
@@ -78,7 +78,7 @@ impl Remote {
         let length = run.range.end - run.range.start;
         let room = usize::try_from(length)
             .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
-        // One allocation has a place for each piece.
+        // All pieces are written into one allocation, so that they need not be copied together.
         let mut rest = BytesMut::with_capacity(room);
         let transfers = run.pieces.iter().map(|piece| {
             let after = rest.split_off((piece.end - piece.start) as usize);
@@ -91,14 +91,15 @@ impl Remote {
         Ok(whole.freeze())
     }
 
-    /// The end of a file whose size and version are not known yet, with the metadata in the answer.
+    /// Reads the last `bytes` bytes of a file whose size and version are not known yet. Returns them with the
+    /// file's metadata.
     pub(super) async fn tail(&self, path: &Path, bytes: u64) -> Result<(ObjectMeta, Bytes)> {
         let _slot = self.pace.slot().await;
         self.patiently(|store| {
             async move {
                 let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
                 let answer = match store.get_opts(path, options).await {
-                    // The store answers 416 because the file is empty: any other file has a last byte.
+                    // The status 416 (range not satisfiable) means here that the file is empty.
                     Err(_) if answered_with(&[416]) => return Err(own_failure(no_footer())),
                     answer => answer?,
                 };
@@ -113,14 +114,14 @@ impl Remote {
         .await
     }
 
-    /// Size and version of a file; `None` if there is none.
+    /// Looks up the size and version of a file; `None` if the file does not exist.
     pub(super) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
         let is_http = self.origin.takes_if_match();
         let found = self.patiently(|store| {
             async move {
                 match store.head(path).await {
-                    // The answer to a HEAD has no body, and so no reason for a refusal. The answer to a GET
-                    // has one, and some servers do not support HEAD.
+                    // Try a GET: the answer to a HEAD has no body that could give a reason for a refusal, and
+                    // some servers do not support HEAD.
                     Err(_) if is_http && answered_with(&HEAD_REFUSED) => {
                         let first = Some(GetRange::Bounded(0..1));
                         let options = GetOptions { range: first, ..GetOptions::default() };
@@ -137,9 +138,9 @@ impl Remote {
         }
     }
 
-    /// Whether an empty object at a path of a list marks a folder: its key ends in a slash, so that there is
-    /// no object of that name, or Hadoop's metadata in Azure's store says so. If that may not be looked up,
-    /// the object counts as a file.
+    /// Whether an empty object in a listing only marks a folder. This is so if looking it up finds nothing,
+    /// because its key ends in a slash, or if its metadata in Azure's store have Hadoop's mark. It counts as
+    /// a file if the credentials do not allow the lookup.
     pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
         let said = Attribute::Metadata(HADOOP_FOLDER.into());
         let looked = self.patiently(|store| {
@@ -156,7 +157,7 @@ impl Remote {
         }
     }
 
-    /// Writes an object, replacing an existing one. The store gets more time for it than for a short answer.
+    /// Writes an object, replacing an existing one. The time limit grows with the number of bytes.
     pub(super) async fn write(&self, path: &Path, bytes: Bytes) -> Result<()> {
         let _slot = self.pace.slot().await;
         let time = Duration::from_secs(bytes.len() as u64 / SLOWEST_WRITE);
@@ -167,15 +168,15 @@ impl Remote {
         put.await
     }
 
-    /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists
-    /// page by page, otherwise the whole list.
+    /// Lists all objects below a prefix, at every depth, ordered by path. After a failure, one page is read
+    /// again if the store lists page by page, and otherwise the whole listing.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         let listed = self.list_at_most(prefix, usize::MAX).await?;
         listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
     }
 
-    /// Lists like [`list`](Self::list), but returns `None` if a store that lists page by page has more than
-    /// `pages` of them.
+    /// Lists like [`list`](Self::list), but returns `None` if the store lists page by page and the listing
+    /// has more than `pages` pages.
     pub(super) async fn list_at_most(&self, prefix: &Path, pages: usize) -> Result<Option<Vec<ObjectMeta>>> {
         match self.client().pages().is_some() {
             true => Ok(self.list_by_page(prefix, None, pages).await?.map(|listed| listed.objects)),
@@ -183,7 +184,7 @@ impl Remote {
         }
     }
 
-    /// The objects and folders directly below a prefix.
+    /// Lists the objects and folders directly below a prefix.
     pub(super) async fn list_folder(&self, prefix: &Path) -> Result<ListResult> {
         match self.client().pages().is_some() {
             true => {
@@ -199,9 +200,9 @@ impl Remote {
         }
     }
 
-    /// Reads page after page, each by the token of the page before: keys need not be sorted, as in S3's
-    /// directory buckets, so no key says where to continue. Returns `None` if there are more than `most`
-    /// pages.
+    /// Reads a listing page by page. Each page is requested by the token that the page before it gave, and
+    /// not by the last key, because the keys in S3's directory buckets are not sorted. Returns `None` if
+    /// there are more than `most` pages.
     async fn list_by_page(
         &self,
         prefix: &Path,
@@ -250,7 +251,7 @@ impl Remote {
         }
     }
 
-    /// Reads a list from beginning to end, and starts again if it fails.
+    /// Reads a listing at once, and starts again from the beginning after a failure.
     async fn list_as_a_whole(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         let mut outage = Outage::new(self.limits.retry);
         loop {
@@ -268,7 +269,7 @@ impl Remote {
     }
 }
 
-/// A list from beginning to end, ordered by path. Fails with `None` if nothing arrives for too long.
+/// Reads a listing at once, ordered by path. Fails with `None` if nothing arrives for the time `stall`.
 async fn whole_list(
     store: &Client,
     prefix: &Path,
@@ -282,20 +283,20 @@ async fn whole_list(
     Ok(found.into_values().collect())
 }
 
-/// Adds an object to a list. An object that marks a folder, `x/`, has the path of the object `x`, but does
-/// not hide it.
+/// Adds an object to a listing. An empty object with the key `x/`, which marks a folder, has the same path as
+/// an object `x`, but must not replace it.
 fn add(found: &mut BTreeMap<Path, ObjectMeta>, meta: ObjectMeta) {
     if meta.size > 0 || !found.contains_key(&meta.location) {
         found.insert(meta.location.clone(), meta);
     }
 }
 
-/// Whether the last answer to the current task has one of these statuses.
+/// Whether the last HTTP answer that the current task got has one of these statuses.
 fn answered_with(statuses: &[u16]) -> bool {
     EXCHANGE.try_with(Exchange::status).ok().flatten().is_some_and(|status| statuses.contains(&status))
 }
 
-/// A failure of this library, wrapped as an error of object_store.
+/// Wraps an error of this library as an error of object_store, so that it can pass through its functions.
 fn own_failure(error: Error) -> object_store::Error {
     object_store::Error::Generic { store: "forebay", source: Box::new(error) }
 }

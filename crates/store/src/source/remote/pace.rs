@@ -1,15 +1,16 @@
 //! Chooses the number of concurrent requests, and the time after which a request is late, from measurements.
 //!
-//! By Little's law, a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in
-//! flight. If the link is the limit, more in flight only make `W` longer. So the number grows while the rate
-//! grows with it, returns to the smallest number that gave this rate, and is varied from time to time. A
-//! store that asks for fewer requests gets fewer at once.
+//! By Little's law, `R` requests per second that take `W` seconds each keep `R * W` of them in flight. If the
+//! network link is the limit, more requests in flight only make `W` longer. So the number is raised while the
+//! rate grows with it, goes back to the smallest number that gave this rate, and is tried out again from time
+//! to time. If the store asks for fewer requests, the number is lowered immediately.
 //!
-//! A request is late when its first byte takes twice as long as that of 19 in 20 requests. It is then sent a
-//! second time ("hedged": Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests,
-//! so that a store that is slow as a whole does not get twice the requests. The factor of two is there
-//! because requests that are merely slower than most would otherwise use up that allowance, and leave none
-//! for those that hang.
+//! A request is late if its first byte takes more than twice the time within which 19 of 20 requests get
+//! theirs, or if its response then stops or arrives much more slowly than expected. A late request is sent a
+//! second time ("hedged": Dean and Barroso, *The Tail at Scale*, 2013). At most one second request is allowed
+//! for every 20 requests, so that a store that is slow as a whole does not get twice the requests. Without
+//! the factor of two, requests that are only a little slow would use up this allowance, and leave nothing for
+//! those that hang.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,63 +20,66 @@ use tokio::sync::Semaphore;
 use crate::source::handles;
 use crate::source::traffic::Traffic;
 
-/// The initial number of requests at once.
+/// The number of concurrent requests to begin with.
 const INITIAL_SLOTS: usize = 16;
-/// The least number of requests at once.
+/// The smallest number of concurrent requests.
 const MIN_SLOTS: usize = 4;
 pub(super) const MAX_SLOTS: usize = 64;
 
-/// The least duration of a round of measuring. A round also has at least as many requests as may run at once.
+/// The shortest duration of a round, in which the rate is measured. A round also finishes at least as many
+/// requests as may run concurrently.
 const MIN_ROUND: Duration = Duration::from_millis(250);
 
-/// The factor by which more requests at once must raise the rate to be kept.
+/// A larger number of concurrent requests is kept if it raises the rate by more than this factor.
 const MIN_RATE_GAIN: f64 = 1.08;
-/// The share of the rate that fewer requests at once must reach to be kept.
+/// A smaller number of concurrent requests is kept if it reaches at least this share of the former rate.
 const MIN_RATE_SHARE: f64 = 0.97;
 
-/// The number of rounds between two trials of another number of requests at once.
+/// After a number of concurrent requests is chosen, it is kept for this many rounds before another is tried.
 const ROUNDS_OF_REST: u32 = 12;
 
-/// How long no requests are added after a store asked for fewer.
+/// After a store asked for fewer requests, the number of concurrent requests is not raised for this long.
 const PAUSE_AFTER_THROTTLE: Duration = Duration::from_secs(3);
 
-/// The number of waits for first bytes that are remembered.
+/// The number of recent requests whose time to the first byte is remembered.
 const WAITS_KEPT: usize = 256;
-/// The number of waits that are needed to call a request late.
+/// The fewest measured times to the first byte that suffice to decide when a request is late.
 const MIN_WAITS: usize = 16;
 
-/// The share of requests, by the time of their first byte, that are on time.
+/// The share of requests that count as on time: those with the shortest times to the first byte.
 const ON_TIME_SHARE: f64 = 0.95;
 
-/// A request is late after this multiple of the time within which requests are on time.
+/// A request is late after this multiple of the longest time to the first byte that counts as on time.
 const LATE_TIMES: u32 = 2;
 
-/// How long a request may take before it is late, until enough is measured.
+/// The time after which a request is late, until enough times to the first byte are measured.
 const INITIAL_LATE_AFTER: Duration = Duration::from_secs(1);
 
-/// The least time after which a request is called late.
+/// The shortest time after which a request can be late.
 const MIN_LATE_AFTER: Duration = Duration::from_millis(15);
 
-/// The number of second requests that are allowed for each request.
+/// Each finished request adds this much to the allowance for second requests.
 const HEDGES_PER_REQUEST: f64 = 0.05;
-/// The number of second requests that may be saved up, which is also the initial number.
+/// The largest allowance for second requests that can be saved up, and the allowance at the beginning.
 const MAX_HEDGES_SAVED: f64 = 8.0;
 
-/// The initial allowance for second requests in addition to slow bodies: none. A second request in addition
-/// to a silent one costs hardly any bytes, but one in addition to a slow body costs up to all of its bytes;
-/// and on a full link every body is slow. Eight ranks that each read little would request much of it twice.
+/// The allowance at the beginning for second requests that repeat a slow response.
+///
+/// It is zero, because on a full link every response is slow, and a repeated one transfers up to all of its
+/// bytes again; eight ranks that each read little would read much of it twice. A second request for a silent
+/// response transfers hardly anything twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
-/// The reason for a second request.
+/// The reason why a request is late, and so is sent a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Late {
-    /// No bytes arrive.
+    /// No byte of the response has arrived for too long.
     Silent,
-    /// Few bytes arrive.
+    /// The response arrives much more slowly than expected.
     Slow,
 }
 
-/// The measurements of one store, shared by all that read from it.
+/// The measurements of one store and the limits that follow from them, shared by all readers of the store.
 #[derive(Debug)]
 pub(super) struct Pace {
     slots: Arc<Semaphore>,
@@ -89,35 +93,36 @@ pub(super) struct Pace {
 struct PaceState {
     /// The number of requests that may run at once.
     limit: usize,
-    /// The number of slots that are removed when they are returned.
+    /// The number of slots (permissions for requests) to remove when they are returned, because the limit was
+    /// lowered while they were in use.
     surplus: usize,
     climb: Climb,
     round: Round,
     no_more_before: Option<Instant>,
-    /// The latest waits for first bytes, in a ring.
+    /// The latest times to the first byte, in a ring buffer.
     waits: Vec<Duration>,
-    /// The number of waits that were ever recorded.
+    /// The number of times to the first byte that were recorded so far, including overwritten ones.
     waited: usize,
     late_after: Duration,
-    /// The number of seconds between first and last bytes in which `bytes` arrived for `requests`; older
-    /// requests count less.
+    /// The seconds from the first to the last byte, added up over requests. Like `bytes` and `requests`, this
+    /// is a sum in which older requests count less.
     seconds: f64,
     bytes: f64,
     requests: f64,
-    /// The number of second requests that may be sent.
+    /// The allowance for second requests: how many may be sent now.
     hedges: f64,
-    /// The number of second requests that may be sent in addition to slow bodies.
+    /// The allowance for second requests that repeat a slow response.
     slow_hedges: f64,
 }
 
-/// The phase of the search for the best number of requests.
+/// The phase of the search for the best number of concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Climb {
-    /// The number of requests at once grows from `from`; `rate` is the best rate so far.
+    /// A larger number than `from` is being tried; `rate` is the best rate so far.
     Up { rate: f64, from: usize },
-    /// The number rests for some rounds, with an average rate.
+    /// The number is kept for some rounds; `rate` is the average rate during them.
     Rest { rounds: u32, rate: f64 },
-    /// A smaller number than `from` is tried; `from` gave `rate`.
+    /// A smaller number than `from` is being tried; `rate` is the rate that `from` gave.
     Down { rate: f64, from: usize },
 }
 
@@ -126,7 +131,8 @@ struct Round {
     began: Instant,
     bytes: u64,
     finished: usize,
-    /// Whether a request had to wait for a slot. If not, the number was not the limit.
+    /// Whether a request had to wait for a slot in this round. If none had to, the rate says nothing about
+    /// the number of slots.
     contended: bool,
 }
 
@@ -136,7 +142,7 @@ impl Round {
     }
 }
 
-/// Permission for one request.
+/// Permission to have one request in flight. It is returned when it is dropped.
 pub(super) struct RequestPermit<'a> {
     pace: &'a Pace,
 }
@@ -152,7 +158,8 @@ impl Drop for RequestPermit<'_> {
 }
 
 impl Pace {
-    /// A pace of at most `most` requests at once, and of no more than the process has sockets for.
+    /// Begins measurements, with a limit of at most `most` concurrent requests, and no more than this store's
+    /// share of the sockets of the process.
     pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
         let sharer = handles::Sharer::of_sockets();
         let most = most.max(1);
@@ -177,7 +184,7 @@ impl Pace {
         Pace { slots, most, _sharer: sharer, state: Mutex::new(state), traffic }
     }
 
-    /// The most requests at once.
+    /// The largest number of concurrent requests that can be chosen.
     pub(super) fn most(&self) -> usize {
         self.most
     }
@@ -186,12 +193,12 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for permission to send a request; first come, first served.
+    /// Waits for permission to send a request. Callers get it in the order in which they ask.
     pub(super) async fn slot(&self) -> RequestPermit<'_> {
         if self.slots.available_permits() == 0 {
             self.state().round.contended = true;
         }
-        // The semaphore is never closed.
+        // Acquiring cannot fail, because the semaphore is never closed.
         if let Ok(permit) = self.slots.acquire().await {
             permit.forget();
         }
@@ -221,7 +228,7 @@ impl Pace {
         self.traffic.first_byte.set(median.as_micros() as u64);
     }
 
-    /// Reports that a request for `bytes` is done, `took` after its first byte.
+    /// Reports that a request for `bytes` bytes is complete. `took` is the time since its first byte.
     pub(super) fn finished(&self, bytes: u64, took: Duration) {
         const MEMORY: f64 = 0.9;
         let mut state = self.state();
@@ -242,7 +249,7 @@ impl Pace {
             state.round = Round::new(now);
             let most = self.most.min(handles::sockets());
             if state.limit > most {
-                // Stores that were connected since have taken a share of the sockets.
+                // Other stores were connected meanwhile, so this store's share of the sockets is smaller.
                 self.set(&mut state, most);
             } else if contended && state.no_more_before.is_none_or(|time| now >= time) {
                 let (limit, climb) = next(state.climb, state.limit, rate, most);
@@ -280,20 +287,20 @@ impl Pace {
         self.traffic.slots.set(limit as u64);
     }
 
-    /// The time after which a request is late if no byte of its response has come.
+    /// The time after which a request is late if no byte of its response has arrived.
     pub(super) fn late_after(&self) -> Duration {
         self.state().late_after
     }
 
-    /// The expected time of the body of a request for `bytes`.
+    /// The expected time from the first to the last byte of a response of `bytes` bytes.
     pub(super) fn expected(&self, bytes: u64) -> Duration {
         let state = self.state();
         let seconds = state.seconds / state.bytes.max(1.0) * bytes as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// Takes permission to send a second request in addition to one that is late in this way, if any
-    /// permission is left.
+    /// Returns whether a second request may be sent for one that is late for the reason `why`. If so, it is
+    /// taken from the allowance.
     pub(super) fn may_hedge(&self, why: Late) -> bool {
         let mut state = self.state();
         let may = state.hedges >= 1.0 && (why == Late::Silent || state.slow_hedges >= 1.0);
@@ -305,7 +312,7 @@ impl Pace {
     }
 }
 
-/// The next number of requests at once, after a round in which `limit` was the limit and gave `rate`.
+/// The number of concurrent requests to use next, after a round in which `limit` of them gave `rate`.
 fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
     let more = (limit + limit.div_ceil(2)).min(most);
     let fewer = (limit * 3 / 4).max(MIN_SLOTS.min(most));
@@ -326,7 +333,7 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
         Climb::Down { rate: before, .. } if rate >= before * MIN_RATE_SHARE => {
             (limit, Climb::Rest { rounds: 0, rate })
         }
-        // Fewer requests cost too much, so more may even be faster.
+        // Fewer requests lowered the rate too much, so more than before are tried.
         Climb::Down { rate: before, from } => {
             ((from + from.div_ceil(2)).min(most), Climb::Up { rate: before, from })
         }
@@ -337,7 +344,8 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
 mod tests {
     use super::*;
 
-    /// Runs the search against a store whose rate is a function of the number of requests.
+    /// Runs the search with a store whose rate is a function of the number of concurrent requests. Returns
+    /// the number that it kept for most rounds.
     fn settled(rate: impl Fn(usize) -> f64) -> usize {
         let (mut limit, mut climb) = (INITIAL_SLOTS, Climb::Up { rate: 0.0, from: INITIAL_SLOTS });
         let mut rested = vec![0usize; MAX_SLOTS + 1];
@@ -359,7 +367,7 @@ mod tests {
     fn a_long_way_gets_many() {
         let limit = settled(|limit| limit.min(40) as f64);
         assert!((38..=MAX_SLOTS).contains(&limit), "{limit}");
-        // The remaining gain is too small to be noticed.
+        // If every request raises the rate, it ends near the maximum: the last gain is too small to notice.
         assert!(settled(|limit| limit as f64) as f64 > MAX_SLOTS as f64 / MIN_RATE_GAIN);
     }
 

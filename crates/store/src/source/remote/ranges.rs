@@ -1,24 +1,24 @@
-//! Turns the column chunks of a row group into few requests of a good size. The code is arithmetic only.
+//! Joins and cuts the byte ranges of column chunks, so that few requests of a good size read them.
 
 use std::ops::Range;
 
-/// The largest gap between two column chunks that is read together with them: the cost of a request in bytes,
-/// on a fast link.
+/// The largest gap between two column chunks that is read and thrown away to save a request. A fast link
+/// transfers about this many bytes in the time that a request costs.
 const MAX_GAP: u64 = 256 << 10;
 
-/// The fewest wanted bytes for each byte of the gaps that are read with them.
+/// For each unwanted byte in the gaps that are read, at least this many wanted bytes must be read.
 const MIN_BYTES_PER_GAP_BYTE: u64 = 16;
 
-/// The approximate size in bytes of the pieces in which a longer run is requested: large enough that the wait
-/// for the first byte is small in comparison, and small enough to use several connections and to lose little
-/// when one of them dies.
+/// The approximate size in bytes of the requests into which a long range is divided. It is large enough that
+/// the wait for the first byte is short in comparison, and small enough to use several connections and to
+/// lose little when one of them breaks.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A contiguous run of a file that is read completely.
+/// A contiguous range of a file that is read as a whole, including gaps between the wanted ranges.
 #[derive(Debug, PartialEq)]
 pub(super) struct ByteRun {
     pub(super) range: Range<u64>,
-    /// The pieces of the run, each of which is one request, in order and without gaps.
+    /// The ranges of the requests that read the run, in order and without gaps.
     pub(super) pieces: Vec<Range<u64>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<ByteRun> {
     joined.into_iter().map(|range| ByteRun { pieces: pieces(&range), range }).collect()
 }
 
-/// Cuts a range into equal pieces of about [`PIECE_BYTES`].
+/// Cuts a range into pieces of equal length, about [`PIECE_BYTES`] each.
 fn pieces(range: &Range<u64>) -> Vec<Range<u64>> {
     let length = range.end - range.start;
     let count = ((length + PIECE_BYTES / 2) / PIECE_BYTES).max(1);

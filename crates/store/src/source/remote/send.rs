@@ -1,4 +1,4 @@
-//! Writes files of this machine as objects: in one request, or in parts if they are large.
+//! Uploads local files to an object store: in one request, or in parts if they are large.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,15 +14,15 @@ use object_store::{ObjectStoreExt, PutPayload};
 use super::connection::Remote;
 use crate::source::clouds::Client;
 
-/// The fewest bytes a second that a store is expected to take while an object is written.
+/// The slowest expected upload in bytes per second. The time limit of a write follows from it.
 pub(super) const SLOWEST_WRITE: u64 = 1 << 20;
 
-/// The longest file that is sent in one request, and the size of a part of a longer one: S3 takes 10,000
-/// parts, which are 640 GB.
+/// The size in bytes of the parts of an upload; a file that is no longer is sent in one request. S3 accepts
+/// 10,000 parts, so a file can have 640 GB.
 const PART_BYTES: u64 = 64 << 20;
 
 impl Remote {
-    /// Writes a file as an object, replacing an existing one. After a failure it is sent again from the
+    /// Uploads a local file, replacing an existing object. After a failure, the file is sent again from the
     /// beginning.
     pub(in crate::source) async fn send(&self, path: &Path, file: &std::path::Path) -> Result<()> {
         let length = std::fs::metadata(file).or_fail()?.len();
@@ -38,7 +38,7 @@ impl Remote {
     }
 }
 
-/// Sends a file part by part. After a failure the parts that were sent are discarded.
+/// Uploads a file in parts of `part` bytes. After a failure, the parts that were sent are discarded.
 async fn parts(store: Client, path: &Path, file: &std::path::Path, part: u64) -> object_store::Result<()> {
     let failed = |error| object_store::Error::Generic { store: "forebay", source: Box::new(error) };
     let opened = File::open(file).map_err(|error: std::io::Error| failed(error))?;

@@ -10,7 +10,7 @@ use super::*;
 use crate::source::clouds::{Address, Options};
 use crate::source::wire::fake::{Answer, Fake, ReceivedRequest};
 
-/// A bucket whose requests `answer` answers.
+/// Starts a fake S3 server that answers each request by `answer`, and makes a client of a bucket on it.
 async fn bucket(answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let server = Fake::serve(answer).await;
     let endpoint = server.url();
@@ -108,7 +108,7 @@ async fn a_list_whose_keys_are_not_sorted_resumes_where_it_broke_off() {
         match asked.path.contains("continuation-token=t2") {
             true if failed.fetch_add(1, Ordering::Relaxed) == 0 => (500, Vec::new(), Vec::new()),
             true => page(&["x/a", "x/m"], None),
-            // An object that is listed twice is found once.
+            // Both pages list `x/m`, which must be found only once.
             false => page(&["x/z", "x/m"], Some("t2")),
         }
     };
@@ -159,7 +159,8 @@ async fn an_empty_object_marks_a_folder_where_it_is_not_there_or_hadoop_says_so(
     }
 }
 
-/// A hub with one data set; `answer` answers requests for its tree, given the number of earlier ones.
+/// Starts a fake Hugging Face hub with one data set, and makes a client of it. `answer` answers the requests
+/// for the list of files; its arguments are the request and the number of such requests before it.
 async fn hub(answer: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let trees = AtomicUsize::new(0);
     let server = Fake::serve(move |asked: &ReceivedRequest| match asked.path.contains("/tree/") {

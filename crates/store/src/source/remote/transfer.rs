@@ -1,4 +1,5 @@
-//! One range of a file, until it is complete: requested, watched, hedged, and retried.
+//! Reads one range of a file until it is complete. A late request is repeated by a second one beside it
+//! (hedged), and a failed request is retried. Each request is a leg of the transfer.
 //!
 //! ```text
 //! first leg ──────────── bytes ───────► slot ─► complete
@@ -7,7 +8,7 @@
 //!     └► second leg ──── bytes ───────────┘   whichever is ahead stays
 //! ```
 //!
-//! Both legs read the same version of the file, so that any byte may come from either.
+//! Both legs read the same version of the file, so every byte can be taken from either of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -23,27 +24,28 @@ use super::trouble::{Outage, Trouble};
 use crate::snapshot::Pin;
 use crate::source::clouds::Client;
 
-/// How long after a refusal a permission for a second request is asked for again.
+/// If the allowance for second requests is used up, a late request waits this long before it asks again.
 const HEDGE_RETRY: Duration = Duration::from_millis(20);
 
-/// A range on its way into memory that is reserved for it.
+/// A range of a file that is being read into memory reserved for it.
 pub(super) struct Transfer<'a> {
     remote: &'a Remote,
     pin: &'a Pin,
     range: Range<u64>,
-    /// The bytes received so far, from the start of the range on, with capacity for all of it.
+    /// The bytes received so far, from the start of the range. It has the capacity for the whole range.
     slot: BytesMut,
 }
 
 impl<'a> Transfer<'a> {
-    /// A transfer of `range` into `slot`, which is empty and has the capacity for it.
+    /// Prepares to read `range` into `slot`, which must be empty and have the capacity for the range.
     pub(super) fn new(remote: &'a Remote, pin: &'a Pin, range: Range<u64>, slot: BytesMut) -> Self {
         Transfer { remote, pin, range, slot }
     }
 
-    /// Runs until the range is complete, or until no byte has arrived for as long as an outage may last.
+    /// Reads until the range is complete. Fails if no byte arrives for longer than an outage may last.
     pub(super) async fn run(mut self) -> Result<BytesMut, Error> {
-        // The slot is kept while waiting after a failure, so that a failing store gets few requests.
+        // The permission to send requests is kept during waits after failures, so that a failing store gets
+        // few requests.
         let _slot = self.remote.pace.slot().await;
         let mut outage = Outage::new(self.remote.limits.retry);
         while self.missing() > 0 {
@@ -68,8 +70,8 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Requests the missing bytes, and requests them a second time if the first request is late. A request
-    /// that is silent for `stall` is abandoned.
+    /// Requests the missing bytes, and requests them a second time if the first request is late. A request is
+    /// abandoned if no byte arrives for the time `stall`.
     async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
         let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
@@ -79,7 +81,7 @@ impl<'a> Transfer<'a> {
             let (mut due, why) = first.late();
             let mut may_ask = may_hedge;
             if let Some((leg, _)) = &second {
-                // A second request that is silent as well, perhaps on another dead connection, is replaced.
+                // A second request is replaced if it gets no byte either: its connection may be dead too.
                 let (also, how) = leg.late();
                 due = due.max(also);
                 may_ask &= how == Late::Silent;
@@ -89,7 +91,7 @@ impl<'a> Transfer<'a> {
                 came = first.next() => match came {
                     Ok(Some((at, bytes))) => {
                         self.keep(at, &bytes);
-                        // A second request that was sent for silence alone is no longer needed.
+                        // The first request gets bytes now, so a second one for its silence is cancelled.
                         second.take_if(|(_, why)| *why == Late::Silent);
                     }
                     ended => match second.take() {
@@ -103,7 +105,8 @@ impl<'a> Transfer<'a> {
                         first = second.take().map_or(first, |(leg, _)| leg);
                     }
                     Ok(Some(_)) => {}
-                    // The first request is still alive, and a third one would be a retry without its wait.
+                    // The second request failed. No third one is sent, because it would be a retry without a
+                    // wait, and the first request may still succeed.
                     _ => (second, may_hedge) = (None, false),
                 },
                 () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge(why) {
@@ -111,7 +114,7 @@ impl<'a> Transfer<'a> {
                         self.remote.traffic.hedges.add(1);
                         second = Some((self.leg(client, stall), why));
                     }
-                    // Others may use up the allowance, and this request stays late until bytes arrive.
+                    // The allowance is used up by other requests: ask again later.
                     false => ask_from = Instant::now() + HEDGE_RETRY,
                 },
             }
@@ -124,9 +127,10 @@ impl<'a> Transfer<'a> {
         Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
-    /// Keeps those of `bytes`, at offset `at`, that are still missing. Returns whether any were.
+    /// Appends those of `bytes`, which begin at the file offset `at`, that are still missing. Returns whether
+    /// there were any.
     fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
-        // Both legs began at the first byte that was missing at that time, so no gap can come before it.
+        // A leg begins at the first byte that is missing at that time, so its bytes leave no gap.
         let known =
             self.at().checked_sub(at).and_then(|known| usize::try_from(known).ok()).unwrap_or(usize::MAX);
         match bytes.get(known..) {
@@ -143,7 +147,7 @@ fn ended_early() -> Trouble {
     Trouble::passing("the response ended early")
 }
 
-/// The next bytes of a leg; pending for ever if there is none.
+/// The next bytes of a second request. If there is no second request, the future never completes.
 async fn next_of(leg: &mut Option<(Leg, Late)>) -> Result<Option<(u64, Bytes)>, Trouble> {
     match leg {
         Some((leg, _)) => leg.next().await,
@@ -168,13 +172,13 @@ mod tests {
         let mut transfer = Transfer::new(&remote, &pin, 10..20, BytesMut::with_capacity(10));
         let mut keep = |at, bytes: &'static str| transfer.keep(at, &Bytes::from_static(bytes.as_bytes()));
         assert!(keep(10, "abcd"));
-        // The second leg began where nothing had arrived yet, and brings the same bytes as the first one.
+        // A second request from the start of the range brings the same bytes again.
         assert!(!keep(10, "ab"));
         assert!(!keep(12, "cd"));
         assert!(keep(10, "abcdef"));
         assert!(keep(14, "efg"));
         assert!(!keep(14, ""));
-        // Bytes after a gap cannot be kept.
+        // Bytes that would leave a gap are not kept.
         assert!(!keep(18, "ij"));
         assert!(keep(17, "hij"));
         assert_eq!((transfer.missing(), &transfer.slot[..]), (0, &b"abcdefghij"[..]));

@@ -1,4 +1,5 @@
-//! Failures of a request, and whether to retry: by time, not by count.
+//! Classifies the failures of requests, and decides whether and when to retry. The limit on retries is a
+//! time, not a number.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -8,26 +9,27 @@ use object_store::Error as StoreError;
 
 use crate::source::wire::{Exchange, FailureKind, is_region};
 
-/// The first wait before another request is at most this long. Each further wait is up to twice as long as
-/// the one before, but never longer than the maximum.
+/// The longest wait before the first retry. The longest wait doubles with each further retry, up to
+/// `MAX_BACKOFF`.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// How often a wrong answer, such as the whole file for a range, is retried.
+/// The most retries after wrong answers, such as the whole file instead of a range.
 const MAX_ODD_ANSWERS: u32 = 6;
 
-/// The least time that the last request gets.
+/// The last request may wait at least this long for a byte, even if the time for retries ends earlier.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 
-/// Codes of S3 under status 400 that mean the same as 403 or 408 elsewhere.
+/// S3's error codes for expired credentials. S3 sends them with the status 400, where other stores use 403.
+/// Likewise, [`TOO_LATE`] stands for 408.
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
-/// Statuses of 5xx that are permanent, although most statuses of 5xx are temporary: the request is not
-/// supported, or a proxy requires a login.
+/// The HTTP statuses from 500 that are not retried: the request is not supported, or a proxy requires a
+/// login. Other statuses from 500 are temporary.
 const PERMANENT: [u16; 6] = [501, 505, 506, 508, 510, 511];
 
-/// Codes with which stores give the reason of a refusal, and the hint for each.
+/// The error codes by which stores give the reason for refusing credentials, with a hint for each.
 const REFUSALS: [(&str, &str); 9] = [
     ("SignatureDoesNotMatch", "the secret key is not that of the access key: check both, and the endpoint"),
     ("InvalidAccessKeyId", "the store does not know the access key: check it, and the endpoint"),
@@ -43,27 +45,27 @@ const REFUSALS: [(&str, &str); 9] = [
     ("AuthenticationFailed", "the key or the signature is not that of the account, or has expired"),
 ];
 
-/// The length of the longest word in an error's body that a message repeats.
+/// A message repeats a word from the body of an error response if it has at most this many characters.
 const MAX_WORD_LENGTH: usize = 64;
 
-/// The failure of a request.
+/// The failure of a request, classified by whether a retry may help.
 #[derive(Debug)]
 pub(in crate::source) enum Trouble {
     /// A failure that a retry will not cure.
     Final(Error),
-    /// The credentials were refused. Fresh ones may help, once.
+    /// The credentials were refused. They are looked up again once, in case they have expired.
     Denied(Error),
     /// A temporary failure: an outage, a busy store, a broken connection.
     Passing {
         words: String,
-        /// The wait that the store asked for.
+        /// The wait before the next request, if the store asked for one.
         retry_after: Option<Duration>,
         /// Whether the store asked for fewer requests.
         throttled: bool,
     },
-    /// No byte came for too long.
+    /// No byte of the response arrived for too long.
     Stalled(String),
-    /// A wrong answer from a store that is reachable, and a hint in case it persists.
+    /// The store was reached but gave a wrong answer. The hint is for the case that retries do not help.
     Odd { words: String, hint: &'static str },
 }
 
@@ -76,8 +78,8 @@ impl Trouble {
         Trouble::Passing { words: words.into(), retry_after: None, throttled: false }
     }
 
-    /// Reads a failure of the `object_store` crate. Its own text is not repeated: it can hold keys and signed
-    /// URLs.
+    /// Classifies an error of the `object_store` crate. Messages do not repeat its text, which can contain
+    /// keys and signed URLs.
     pub(in crate::source) fn from_store_error(error: &StoreError, exchange: &Exchange) -> Self {
         if let Some(own) = own(error) {
             return Trouble::Final(own);
@@ -119,7 +121,7 @@ impl Trouble {
                     };
                 return Trouble::Final(Error::new(ErrorKind::Io, said(status)).hint(hint));
             }
-            // The answer is a success with wrong content, or broke off, or there is no answer at all.
+            // The status is a success and the transfer did not fail, so the content of the answer is wrong.
             Some(_) if exchange.failure().is_none() => {
                 return Trouble::odd("the response is not what was requested");
             }
@@ -157,7 +159,7 @@ impl Trouble {
     }
 }
 
-/// The error for a file that is not the catalogued version.
+/// The error for a file that changed after the data set was opened. `how` says what is different.
 pub(in crate::source) fn changed(how: &str) -> Error {
     Error::new(
         ErrorKind::DatasetChanged,
@@ -179,7 +181,7 @@ fn denied(said: String, code: Option<&str>) -> Error {
     Error::new(ErrorKind::Denied, said).hint(hint)
 }
 
-/// The hint for a wrong answer that persists.
+/// The hint for a request that the store answered with this HTTP status.
 fn advice(status: u16) -> &'static str {
     match status {
         300..400 => "the response is a redirect: check the region, the endpoint and the URL",
@@ -189,7 +191,7 @@ fn advice(status: u16) -> &'static str {
     }
 }
 
-/// The error for a key that is not a path in object_store, whether it was listed or requested.
+/// The error for an object whose key the `object_store` crate does not accept as a path.
 fn not_a_path(source: &object_store::path::Error) -> Error {
     use object_store::path::Error as PathError;
     match source {
@@ -204,7 +206,7 @@ fn not_a_path(source: &object_store::path::Error) -> Error {
     }
 }
 
-/// A failure that this library reported from within the client, with its sentence.
+/// The error of this library that is wrapped inside an error of object_store, if there is one.
 fn own(error: &StoreError) -> Option<Error> {
     let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     causes.filter_map(|cause| cause.downcast_ref::<Error>()).next().cloned()
@@ -217,8 +219,8 @@ fn no_credentials(words: String) -> Error {
     )
 }
 
-/// The text of an element of an error's body, if it is one short word: those are defined by the store's
-/// interface.
+/// The text of the XML element `name` in the body of an error response, if it is one short word, such as an
+/// error code. Longer texts are not used, because they can contain secrets.
 fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (word, _) = rest.split_once(&format!("</{name}>"))?;
@@ -227,7 +229,7 @@ fn element(text: &str, name: &str) -> Option<String> {
     is_word.then(|| word.to_string())
 }
 
-/// The innermost cause of a failure that did not come over HTTP.
+/// The text of the innermost cause of an error.
 fn deepest(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(inner) => deepest(inner),
@@ -235,15 +237,15 @@ fn deepest(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// How long an object could not be read, and how often it was tried.
+/// The state of the retries of a request: since when nothing has arrived, and how often it was tried.
 #[derive(Debug)]
 pub(super) struct Outage {
-    /// The time of the last byte.
+    /// The time when the last byte arrived, or when the first request was made.
     since: Instant,
     patience: Duration,
     tries: u32,
     odd: u32,
-    /// Whether new credentials were already found during this outage.
+    /// Whether the credentials were already looked up again during this outage.
     pub(super) renewed: bool,
 }
 
@@ -257,13 +259,13 @@ impl Outage {
         (self.since, self.tries) = (Instant::now(), 0);
     }
 
-    /// How long the next request may be silent: `stall`, but for the last request no longer than the outage
-    /// may last.
+    /// How long the next request may wait for a byte: the time `stall`, or less if the time for retries ends
+    /// earlier.
     pub(super) fn silence(&self, stall: Duration) -> Duration {
         stall.min(self.patience.saturating_sub(self.since.elapsed()).max(MIN_SILENCE))
     }
 
-    /// How long to wait before the next try, or the final failure.
+    /// Returns how long to wait before the next request, or the error if no request is to follow.
     pub(super) fn wait(&mut self, trouble: Trouble) -> Result<Duration, Error> {
         let (words, at_least) = match trouble {
             Trouble::Final(error) | Trouble::Denied(error) => return Err(error),
@@ -279,7 +281,7 @@ impl Outage {
             }
         };
         self.tries += 1;
-        // The last try is at the very end, so that a store that recovers until then is read.
+        // The wait is cut to the time that is left, so that the last request is made at the very end.
         let left = self.patience.saturating_sub(self.since.elapsed());
         if left.is_zero() || at_least > left {
             let seconds = self.patience.as_secs_f64();
@@ -292,8 +294,8 @@ impl Outage {
     }
 }
 
-/// A wait drawn evenly from zero to a bound that doubles: "full jitter" (Brooker, *Exponential Backoff and
-/// Jitter*, 2015).
+/// The random wait before a retry, uniform between zero and a bound that doubles with each try. This is "full
+/// jitter" (Brooker, *Exponential Backoff and Jitter*, 2015).
 fn jittered(tries: u32) -> Duration {
     let bound = INITIAL_BACKOFF.saturating_mul(1 << (tries - 1).min(16)).min(MAX_BACKOFF);
     let drawn = RandomState::new().hash_one(tries) as f64 / u64::MAX as f64;

@@ -1,24 +1,24 @@
-//! Versions of objects, as listings and answers describe them.
+//! Identifies the version of an object by its entity tag, or else by its modification time.
 
 use object_store::ObjectMeta;
 
 use crate::snapshot::{FileVersion, Pin};
 
 impl Pin {
-    /// The pin of a file, from its metadata in a listing or an answer.
+    /// Makes the pin of a file (its path, size and version) from the metadata in a listing or a response.
     pub(in crate::source) fn from_meta(meta: &ObjectMeta) -> Self {
         Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
     }
 
     pub(super) fn if_match(&self) -> Option<String> {
         match &self.version {
-            // A weak tag never matches. Quotes are part of the tag in requests, but not in every listing.
+            // Weak tags are left out, because they never match. Requests need quotes around the tag.
             FileVersion::ETag(tag) if !tag.starts_with("W/") => Some(format!("\"{}\"", bare(tag))),
             _ => None,
         }
     }
 
-    /// Whether an answer is about this version of the object, according to what it says.
+    /// Whether the metadata in a response can be those of this version of the object.
     pub(super) fn agrees(&self, meta: &ObjectMeta) -> bool {
         match (&self.version, &meta.e_tag) {
             (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
@@ -31,7 +31,7 @@ impl Pin {
     }
 }
 
-/// The version of an object, which distinguishes it from the next one.
+/// The version of an object: its entity tag or, without one, its modification time.
 pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
     match &meta.e_tag {
         Some(tag) => FileVersion::ETag(bare(tag).into()),

@@ -1,4 +1,4 @@
-//! Checks the sizes of a checkpoint's pages before any of them is decompressed.
+//! Checks the sizes of the pages in a checkpoint of a Delta table, before any page is decompressed.
 
 use bytes::Bytes;
 use forebay_base::panics::caught;
@@ -7,11 +7,11 @@ use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::catalog::page_header;
 
-/// The most bytes of a decompressed page. Writers end a page at about 1 MiB.
+/// The largest accepted size of a decompressed page in bytes. Writers make pages of about 1 MiB.
 const LARGEST_PAGE: u32 = 64 << 20;
 
-/// Refuses a checkpoint with a page that is larger than any writer makes it. A file that is not Parquet
-/// passes: reading it fails later, with the reason.
+/// Refuses a checkpoint with a page that is larger than any writer makes. A file that is not valid Parquet
+/// passes here, because reading it later gives a better error.
 ///
 /// # Errors
 /// `TooLarge`, with the name of the column.

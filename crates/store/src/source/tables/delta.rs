@@ -1,4 +1,5 @@
-//! Tables of Delta Lake: their log is read from the store and folded by the crate `forebay-delta`.
+//! Reads tables of Delta Lake: this module fetches the files of the log, and the crate `forebay-delta`
+//! computes the table's state from them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,31 +22,31 @@ use crate::snapshot::{
     TableStatistics, TableVersion, TrackedIds, VersionWords, time_shown,
 };
 
-/// The number of commits, or of files with deletion vectors, that are read at the same time.
+/// The most commits, or files with deletion vectors, that are read at the same time.
 const AT_ONCE: usize = 32;
 
-/// The number of checkpoint parts that are read at the same time. Each may have hundreds of megabytes.
+/// The most parts of a checkpoint that are read at the same time. A part can have hundreds of megabytes.
 const PARTS_AT_ONCE: usize = 4;
 
-/// The most bytes of a file in the log.
+/// The size in bytes of the largest file in the log that is read.
 const LARGEST: u64 = 2 << 30;
 
-/// The property of a table whose commits record their own times.
+/// The table property that says that commits record the time at which they were made.
 const OWN_TIMES: &str = "delta.enableInCommitTimestamps";
 
-/// The property with the first version whose commit records its own time.
+/// The table property with the first version whose commit records its time.
 const OWN_TIMES_SINCE: &str = "delta.inCommitTimestampEnablementVersion";
 
 const SIGN: Sign = Sign { format: "Delta", folder: LOG_FOLDER, suffix: None, holds_parquet: true };
 
-/// The words for a version of a table.
+/// The words by which messages refer to a version of a Delta table.
 const WORDS: VersionWords = VersionWords {
     noun: "version",
     when_gone: "if it was vacuumed, open a newer version; otherwise restore the file, or have the table's engine drop it \
                 from the log (FSCK REPAIR TABLE)",
 };
 
-/// Delta Lake as a table format.
+/// The table format Delta Lake.
 pub(super) struct Delta;
 
 impl TableFormat for Delta {
@@ -66,7 +67,7 @@ impl TableFormat for Delta {
     }
 }
 
-/// The log of a table, as a listing of its folder shows it.
+/// The files in the log of a table, as a listing of the folder `_delta_log` returned them.
 struct Log<'a> {
     table: &'a TableFolder<'a>,
     location: String,
@@ -148,7 +149,7 @@ impl<'a> Log<'a> {
         Ok(Snapshot { root, files, identities, tables: vec![about], ..Snapshot::default() })
     }
 
-    /// Folds the log up to the wanted version, or up to the newest.
+    /// Reads the log and computes the table's state at the wanted version, or at the newest if it is `None`.
     async fn replay(&self, wanted: Option<u64>) -> Result<Table> {
         let segment = Segment::from_entries(&self.entries, wanted)?;
         let mut replay = Replay::new(&self.location);
@@ -194,12 +195,12 @@ impl<'a> Log<'a> {
         Ok((file, bytes))
     }
 
-    /// Adds the place of a file in the log to an error.
+    /// Adds the path of the log's file `name` to an error.
     fn of_log(&self, error: Error, name: &str) -> Error {
         error.at(Place::file(format!("{}/{LOG_FOLDER}/{name}", self.location)))
     }
 
-    /// The newest version that existed at a time.
+    /// The newest version that existed at `time`, in milliseconds since 1970.
     async fn version_at(&self, time: i64) -> Result<u64> {
         let commits = commits(&self.entries);
         let newest = self.replay(None).await?;
@@ -207,14 +208,14 @@ impl<'a> Log<'a> {
         let from =
             since.map_or(commits.len(), |since| commits.partition_point(|commit| commit.version < since));
         let (by_file, by_commit) = commits.split_at(from);
-        // The times of files need not ascend, but the times that Delta gives to versions do.
+        // As Delta does, a modification time that is not later than the one before it is made later.
         let mut last = i64::MIN;
         let times = by_file.iter().map(|commit| {
             last = self.entries[commit.entry].modified.max(last.saturating_add(1));
             (commit.version, last)
         });
         let mut found = times.take_while(|(_, at)| *at <= time).map(|(version, _)| version).last();
-        // The times that commits record ascend, so a binary search reads few of them.
+        // The times that commits record are in ascending order, so a binary search reads only a few commits.
         let (mut low, mut high) = (0, by_commit.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -234,14 +235,14 @@ impl<'a> Log<'a> {
         })
     }
 
-    /// The time that a commit records.
+    /// Reads the time that a commit records.
     async fn own_time(&self, commit: &Commit) -> Result<i64> {
         let (file, bytes) = self.read(commit.entry).await?;
         let lacks = || Error::new(ErrorKind::Corrupt, "the commit lacks its time");
         commit_time(&bytes).ok_or_else(|| self.of_log(lacks(), &file.name))
     }
 
-    /// The time when the table's version was written; `None` if its commit is gone.
+    /// The time when the version of `table` was written; `None` if its commit was removed from the log.
     async fn time_of(&self, table: &Table) -> Result<Option<i64>> {
         let commit = commits(&self.entries).into_iter().find(|commit| commit.version == table.version);
         let Some(commit) = commit else { return Ok(None) };
@@ -251,7 +252,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// For each partition, the columns that have one value in all of its rows.
+    /// For each partition, the partition columns with their value in all rows of the partition.
     fn constants(&self, table: &Table) -> Result<Vec<Arc<[Constant]>>> {
         let field = |name: &String| table.columns.iter().find(|column| column.field.name() == name);
         let fields: Vec<_> = table.partition_columns.iter().filter_map(field).collect();
@@ -262,11 +263,11 @@ impl<'a> Log<'a> {
         table.partitions.iter().map(|values| of_partition(values)).collect()
     }
 
-    /// The deleted rows of each file; `None` for a file without any.
+    /// Reads the deletion vectors: for each file, its deleted rows, or `None` if it has none.
     async fn deleted_rows(&self, table: &Table) -> Result<Vec<Option<RowSet>>> {
         let mut deleted = vec![None; table.files.len()];
-        // The vectors that are stored in a file, by the path of that file: for each, the data file to which
-        // it belongs, and its byte range.
+        // The deletion vectors to read, by the path of the file that stores them. Each has the index of the
+        // data file whose rows it deletes, and its byte range.
         let mut stored: BTreeMap<String, Vec<(usize, Range<u64>)>> = BTreeMap::new();
         for (at, file) in table.files.iter().enumerate() {
             let Some(vector) = &file.deletion else { continue };
@@ -300,7 +301,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The first version whose commit records its own time; `None` if commits do not record it.
+/// The first version whose commit records its time; `None` if no commit does.
 fn own_times_since(table: &Table) -> Option<u64> {
     let property = |name: &str| table.configuration.get(name).map(String::as_str);
     (property(OWN_TIMES) == Some("true"))
@@ -316,7 +317,7 @@ fn row_set(rows: Vec<Range<u64>>) -> Result<RowSet> {
     Ok(RowSet::from_runs(past_last, rows.into_iter().map(|rows| rows.start as u32..rows.end as u32)))
 }
 
-/// The column in which files store the ids of rows.
+/// Describes the column `name`, in which files of the table store row ids.
 fn row_id_column(name: &str) -> ColumnNames {
     let column = ColumnName { name: name.to_owned(), stored: name.to_owned(), id: None, inner: Vec::new() };
     ColumnNames { found: FoundBy::Name, columns: vec![column] }

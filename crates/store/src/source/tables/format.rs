@@ -1,4 +1,4 @@
-//! A table format, and the folder of a table as the format reads it.
+//! The interface of a table format, and the access to a table's folder that a format gets.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::source::list;
 use crate::source::local::place;
 use crate::source::store::{Store, Volume};
 
-/// A table format: how its tables are recognised, and which files and rows they have now.
+/// A table format: recognises its tables, and reads which files and rows a version of a table has.
 pub trait TableFormat: Sync {
-    /// The sign by which a table of this format is recognised.
+    /// The sign by which a table of this format is recognised: a folder with its metadata.
     fn sign(&self) -> &Sign;
 
     /// Reads the state of the table: its newest version, or the [wanted](TableFolder::as_of) one.
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Whether the table can be opened by naming a file of its list, which then selects one version.
+    /// Whether a table can be opened by naming one of its metadata files, which selects a version.
     fn opens_by_file(&self) -> bool {
         false
     }
@@ -34,32 +34,33 @@ pub trait TableFormat: Sync {
         async move { of(self.snapshot(table).await?).ok_or_else(|| unnumbered().at(table.place())) }.boxed()
     }
 
-    /// The hint in the refusal to read the table's files as plain ones.
+    /// The hint in the error for a user who opens files of the table as plain Parquet.
     fn advice(&self) -> String {
         "open the folder of the table by itself".to_string()
     }
 }
 
-/// The sign by which a table is recognised: a folder with the list of its files.
+/// The sign by which a table is recognised: a folder inside the table's folder that has its metadata.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sign {
     /// The name of the format in messages.
     pub format: &'static str,
-    /// The name of the folder with the list, in the folder of the table.
+    /// The name of the folder with the metadata, inside the folder of the table.
     pub folder: &'static str,
-    /// The suffix of a file in that folder; `None` if the folder alone is the sign, even when it is empty.
+    /// The suffix of a file that the metadata folder must have; `None` if any folder of that name is a sign.
     pub suffix: Option<&'static str>,
-    /// Whether such tables hold Parquet files, so that a folder inside of one could be read by mistake.
+    /// Whether tables of the format consist of Parquet files, so that a folder inside a table could be opened
+    /// by mistake.
     pub holds_parquet: bool,
 }
 
 impl Sign {
-    /// Whether a file with this name in the folder of the list shows a table.
+    /// Whether a file called `name` in the metadata folder shows that this is a table.
     pub(in crate::source) fn is_file(&self, name: &str) -> bool {
         self.suffix.is_none_or(|suffix| name.ends_with(suffix))
     }
 
-    /// Whether `name`, inside a local `folder`, is the sign of a table.
+    /// Whether the entry `name` of a local folder is the sign that the folder is a table.
     pub(super) fn is_at(&self, folder: &Path, name: &str) -> bool {
         let has_file = || {
             std::fs::read_dir(folder.join(name)).is_ok_and(|items| {
@@ -70,17 +71,17 @@ impl Sign {
     }
 }
 
-/// The folder of a table, from which its format reads.
+/// The folder of a table, through which its format reads files.
 pub struct TableFolder<'a> {
     pub(in crate::source) store: &'a Store,
     pub(in crate::source) volume: usize,
     pub(in crate::source) root: TableRoot,
     pub(in crate::source) as_of: AsOf,
-    /// The file of the table's list that was opened; `None` if the folder was opened.
+    /// The name of the metadata file that the user opened; `None` if the user opened the folder.
     pub(in crate::source) opened: Option<String>,
 }
 
-/// A file that was found when a table's folder was listed.
+/// A file in the listing of a table's folder.
 #[derive(Clone, Debug)]
 pub struct FoundFile {
     /// The name of the file in its folder.
@@ -92,12 +93,12 @@ pub struct FoundFile {
 }
 
 impl TableFolder<'_> {
-    /// The version of the table that is wanted.
+    /// The version of the table that the user wants.
     pub fn as_of(&self) -> AsOf {
         self.as_of.clone()
     }
 
-    /// The name of the file of the table's list that was opened; `None` if the folder was opened.
+    /// The name of the metadata file that the user opened; `None` if the user opened the folder.
     pub fn opened(&self) -> Option<&str> {
         self.opened.as_deref()
     }
@@ -105,21 +106,23 @@ impl TableFolder<'_> {
     /// The folder of the table, as an absolute path or URL without a `/` at the end.
     ///
     /// # Errors
-    /// The working directory of the process is gone, or its name is not UTF-8.
+    /// The path is relative, and the working directory was removed or its name is not UTF-8.
     pub fn location(&self) -> Result<String> {
         list::location(self.store, self.volume, &self.root)
     }
 
-    /// The files directly in a folder below the table's own; empty if the folder does not exist.
+    /// Lists the files directly in the folder `relative` inside the table's folder; empty if it does not
+    /// exist.
     ///
     /// # Errors
-    /// The folder may not be listed, or the store cannot be reached.
+    /// The credentials do not allow listing the folder, or the store cannot be reached.
     pub async fn list(&self, relative: &str) -> Result<Vec<FoundFile>> {
         list::files_in(self.store, self.volume, &self.root, relative).await
     }
 
-    /// A file of the table, by its path below the folder and its size. The store is not asked for it. The
-    /// table, which has the version `mark` now, must never write the file again.
+    /// Describes a file of the table by its path below the table's folder and its size, without looking it up
+    /// in the store. `mark` is the version of the table that is being read. The table must never rewrite the
+    /// file.
     ///
     /// # Errors
     /// `Invalid` for a path that no file can have.
@@ -127,14 +130,15 @@ impl TableFolder<'_> {
         list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(mark)))
     }
 
-    /// The locations outside of the table's folder that the user allows for its files.
+    /// The locations, besides the table's own folder, in which the user allows files of the table.
     pub fn allowed(&self) -> Vec<String> {
         self.store.allowed.iter().map(|allowed| allowed.location.clone()).collect()
     }
 
-    /// A file outside of the table's folder, by its absolute path and its size, in the store of an allowed
-    /// location, given by its place among [all](Self::allowed), or in the store of the table. A remote store
-    /// is not asked for it. The table, which has the version `mark` now, must never write the file again.
+    /// Describes a file outside of the table's folder, by its absolute path and its size. `allowed` is the
+    /// index of the [allowed location](Self::allowed) whose store has the file, or `None` for the store of
+    /// the table. A remote file is not looked up. `mark` is the version of the table that is being read. The
+    /// table must never rewrite the file.
     ///
     /// # Errors
     /// `Invalid` for a path that no file can have; on the local disk, any error of looking up the file.
@@ -150,7 +154,7 @@ impl TableFolder<'_> {
         list::beside(self.store, volume, path, (size, FileVersion::OfTable(mark))).await
     }
 
-    /// The file of [`beside`](Self::beside), with the size and version that it has now.
+    /// Describes a file as [`beside`](Self::beside) does, with the size and version that it has at present.
     ///
     /// # Errors
     /// `NotFound` if there is no such file, and any error of looking it up.
@@ -166,7 +170,7 @@ impl TableFolder<'_> {
         Ok(DataFile { pin, ..file })
     }
 
-    /// Byte ranges of a file, each in full.
+    /// Reads byte ranges of a file in the store of the table. Each has its full length.
     ///
     /// # Errors
     /// The file is gone, was changed, or cannot be read.
@@ -174,7 +178,7 @@ impl TableFolder<'_> {
         self.store.read_within(self.volume, file, ranges).await
     }
 
-    /// Byte ranges of a file in whichever store it is, each in full.
+    /// Reads byte ranges of a file in any store. Each has its full length.
     ///
     /// # Errors
     /// The errors of [`ranges`](Self::ranges).
@@ -182,7 +186,7 @@ impl TableFolder<'_> {
         self.store.read_within(file.volume, &file.pin, ranges).await
     }
 
-    /// All bytes of a file in whichever store it is.
+    /// Reads all bytes of a file in any store.
     ///
     /// # Errors
     /// The errors of [`ranges`](Self::ranges).
@@ -191,7 +195,7 @@ impl TableFolder<'_> {
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
     }
 
-    /// All bytes of a file.
+    /// Reads all bytes of a file in the store of the table.
     ///
     /// # Errors
     /// The errors of [`ranges`](Self::ranges).
@@ -200,12 +204,12 @@ impl TableFolder<'_> {
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
     }
 
-    /// Keeps a warning until the user of the data set takes it.
+    /// Stores a warning that is shown to the user of the data set.
     pub fn warn(&self, warning: String) {
         self.store.warn(warning);
     }
 
-    /// The place of the table, for messages.
+    /// Names the table's folder in messages.
     pub fn place(&self) -> Place {
         match (&self.root, self.store.volume(self.volume)) {
             (TableRoot::Folder(folder), _) => place(folder),
@@ -214,19 +218,19 @@ impl TableFolder<'_> {
         }
     }
 
-    /// The file at a path below the folder: its address, size and version.
+    /// Looks up the address, size and version of the file at the path `relative` below the table's folder.
     pub async fn file(&self, relative: &str) -> Result<DataFile> {
         list::file_below(self.store, self.volume, &self.root, relative).await
     }
 
-    /// All bytes of the file at a path below the folder.
+    /// Reads all bytes of the file at the path `relative` below the table's folder.
     pub async fn read(&self, relative: &str) -> Result<Bytes> {
         let file = self.file(relative).await?;
         self.bytes(&file.pin).await.map_err(|error| error.at(file.place()))
     }
 }
 
-/// The error for a user who reads files of a table as plain ones.
+/// The error for a user who opens files of a table as plain Parquet.
 pub(in crate::source) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
     let Sign { format: name, folder: list, .. } = format.sign();
     let article = if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };

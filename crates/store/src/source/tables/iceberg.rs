@@ -1,4 +1,5 @@
-//! Tables of Apache Iceberg: their metadata is read from the store and folded by the crate `forebay-iceberg`.
+//! Reads tables of Apache Iceberg: this module fetches the metadata, and the crate `forebay-iceberg` computes
+//! the table's state from it.
 
 mod deletes;
 mod newest;
@@ -19,13 +20,13 @@ use crate::snapshot::{
 };
 use opened::OpenedTable;
 
-/// The number of manifests that are read at the same time.
+/// The most manifests (lists of files) that are read at the same time.
 const AT_ONCE: usize = 32;
 
 const SIGN: Sign =
     Sign { format: "Iceberg", folder: newest::FOLDER, suffix: Some(newest::SUFFIX), holds_parquet: true };
 
-/// Apache Iceberg as a table format.
+/// The table format Apache Iceberg.
 pub(super) struct Iceberg;
 
 impl TableFormat for Iceberg {
@@ -95,7 +96,7 @@ async fn snapshot(opened: &OpenedTable<'_>) -> Result<Snapshot> {
     Ok(Snapshot { root, files, identities, tables: vec![about], ..Snapshot::default() })
 }
 
-/// The manifests of a snapshot.
+/// Reads which manifests (lists of files) a snapshot has.
 async fn listed(opened: &OpenedTable<'_>, snapshot: Option<&Written>) -> Result<Vec<Manifest>> {
     match snapshot {
         None => Ok(Vec::new()),
@@ -112,7 +113,8 @@ async fn listed(opened: &OpenedTable<'_>, snapshot: Option<&Written>) -> Result<
     }
 }
 
-/// Folds the manifests of a snapshot to its live files.
+/// Reads the manifests of a snapshot, and computes from them which files the table has and which deletes
+/// apply.
 async fn scan(opened: &OpenedTable<'_>, listed: &[Manifest], schema: i64) -> Result<Table> {
     let mut scan = Scan::new(&opened.metadata, schema)?;
     let read = async |at: usize| {
@@ -128,7 +130,7 @@ async fn scan(opened: &OpenedTable<'_>, listed: &[Manifest], schema: i64) -> Res
     Ok(scan.finish())
 }
 
-/// The column in which files store the ids of rows, which only files with numbers have.
+/// Describes the column in which files store row ids. It is found by its field id, never by its name.
 fn row_id_column() -> ColumnNames {
     let (name, id) = ROW_ID_COLUMN;
     let column = ColumnName { name: name.to_owned(), stored: String::new(), id: Some(id), inner: Vec::new() };
@@ -139,7 +141,7 @@ fn default(column: &TableColumn) -> Option<Constant> {
     column.default.clone().map(|value| Constant { field: column.field.clone(), value })
 }
 
-/// For each partition, the columns that have one value in all of its rows.
+/// For each partition, the partition columns with their value in all rows of the partition.
 fn constants(table: &Table) -> Vec<Arc<[Constant]>> {
     let of_partition = |values: &Vec<_>| {
         let constant = |(at, value): &(usize, _)| Constant {

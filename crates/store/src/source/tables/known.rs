@@ -1,4 +1,4 @@
-//! The known table formats, and how tables are recognised among folders and paths.
+//! The list of known table formats, and functions that recognise tables by folders and paths.
 
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
@@ -9,7 +9,7 @@ use super::format::{TableFormat, refusal};
 use super::refused;
 use crate::source::local::place;
 
-/// The formats of this crate, which take precedence over [registered](register_table_format) ones.
+/// The built-in table formats, which take precedence over [registered](register_table_format) ones.
 const OWN: [&dyn TableFormat; 4] = [DELTA, &refused::HUDI, ICEBERG, &refused::LANCE];
 
 #[cfg(feature = "delta")]
@@ -22,12 +22,12 @@ const ICEBERG: &dyn TableFormat = &super::iceberg::Iceberg;
 #[cfg(not(feature = "iceberg"))]
 const ICEBERG: &dyn TableFormat = &refused::ICEBERG;
 
-/// The formats that programs registered, in the order in which they did.
+/// The formats that were registered in this process, in order.
 static REGISTERED: RwLock<Vec<&dyn TableFormat>> = RwLock::new(Vec::new());
 
-/// Registers a table format for all data sets that this process opens from now on. A folder belongs to the
-/// first format whose [sign](TableFormat::sign) it has. A format with the sign of a registered one is not
-/// added.
+/// Registers a table format for all data sets that this process opens from now on. A folder is a table of the
+/// first format whose [sign](TableFormat::sign) it has. A format is ignored if one with the same sign is
+/// registered.
 pub fn register_table_format(format: &'static dyn TableFormat) {
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     let sign = format.sign();
@@ -36,7 +36,7 @@ pub fn register_table_format(format: &'static dyn TableFormat) {
     }
 }
 
-/// The first format that `fits`, in order of precedence.
+/// The first format for which `fits` returns `true`: built-in formats first, then registered ones.
 fn find(mut fits: impl FnMut(&dyn TableFormat) -> bool) -> Option<&'static dyn TableFormat> {
     let own = OWN.into_iter().find(|format| fits(*format));
     own.or_else(|| {
@@ -45,14 +45,14 @@ fn find(mut fits: impl FnMut(&dyn TableFormat) -> bool) -> Option<&'static dyn T
     })
 }
 
-/// The formats whose tables hold Parquet.
+/// The formats whose tables consist of Parquet files.
 pub(in crate::source) fn of_parquet() -> impl Iterator<Item = &'static dyn TableFormat> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
     OWN.into_iter().chain(registered).filter(|format| format.sign().holds_parquet)
 }
 
-/// The table whose existence a path, with `/` as the separator, shows: its folder, with a `/` at the end, and
-/// its format.
+/// Recognises a table by the path of a file in its metadata folder. Returns the table's folder, with a `/` at
+/// the end, and its format. The separator in `path` is `/`.
 pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
     let (folders, name) = path.rsplit_once('/')?;
     let mut at = 0;
@@ -68,8 +68,8 @@ pub(in crate::source) fn shown_by(path: &str) -> Option<(&str, &'static dyn Tabl
     None
 }
 
-/// The table that is opened by naming a file of its list: its format, its folder without a `/` at the end,
-/// and the name of the file.
+/// Recognises the path of a metadata file that a user can open to select a table. Returns the format, the
+/// table's folder without a `/` at the end, and the name of the file.
 pub(in crate::source) fn opened_by(path: &str) -> Option<(&'static dyn TableFormat, &str, &str)> {
     let (list, name) = path.rsplit_once('/')?;
     let (folder, list) = list.rsplit_once('/').unwrap_or(("", list));
@@ -79,12 +79,12 @@ pub(in crate::source) fn opened_by(path: &str) -> Option<(&'static dyn TableForm
     find(is_it).map(|format| (format, folder, name))
 }
 
-/// Whether a folder with this name may be the sign that its parent is the folder of a table.
+/// Whether `name` is the name of a metadata folder of some format, so that its parent may be a table.
 pub(in crate::source) fn is_sign(name: &str) -> bool {
     find(|format| format.sign().folder == name).is_some()
 }
 
-/// The format of the table in a local folder; `None` if the folder is not that of a table.
+/// The table format of a local folder; `None` if the folder is not a table.
 pub(in crate::source) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
     find(|format| {
         let sign = format.sign();
@@ -92,7 +92,7 @@ pub(in crate::source) fn of_folder(folder: &Path) -> Option<&'static dyn TableFo
     })
 }
 
-/// Refuses a local `folder` if one of `names`, which are in it, is the sign of a table.
+/// Fails if a local folder is a table: one of its entries `names` is the sign of a table format.
 pub(in crate::source) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
     match names.find_map(|name| find(|format| format.sign().is_at(folder, name))) {
         Some(format) => Err(refusal(format, place(folder))),
@@ -100,7 +100,7 @@ pub(in crate::source) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item
     }
 }
 
-/// Refuses a local folder that is inside the folder of a table, at any depth.
+/// Fails if a local folder is inside the folder of a table, at any depth.
 pub(in crate::source) fn refuse_above(folder: &Path) -> Result<()> {
     let absolute = paths::absolute(folder).map_err(|error| error.at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {

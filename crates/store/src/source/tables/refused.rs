@@ -1,5 +1,5 @@
-//! Table formats that are recognised and refused: Hudi and Lance, and Delta and Iceberg if their features are
-//! off.
+//! Table formats whose tables are recognised but cannot be read: Hudi and Lance, and Delta and Iceberg if
+//! their cargo features are off.
 
 use std::future::ready;
 
@@ -25,7 +25,8 @@ pub(super) const ICEBERG: Refused = Refused(Sign {
 pub(super) const LANCE: Refused =
     Refused(Sign { format: "Lance", folder: "_versions", suffix: Some(".manifest"), holds_parquet: false });
 
-/// A table format that is recognised and refused.
+/// A table format that cannot be read. Opening a table of it fails, instead of reading its files as plain
+/// Parquet.
 pub(super) struct Refused(Sign);
 
 impl TableFormat for Refused {

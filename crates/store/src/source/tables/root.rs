@@ -1,11 +1,11 @@
-//! The location of a table.
+//! The location of a table's folder.
 
 use std::path::PathBuf;
 
-/// The location of a table in its volume.
+/// The location of a table's folder, on the local disk or in an object store.
 pub(in crate::source) enum TableRoot {
     /// A local folder.
     Folder(PathBuf),
-    /// The key of an object store's prefix.
+    /// The prefix of the table's keys in an object store.
     Key(String),
 }

@@ -1,4 +1,4 @@
-//! The wire of a build without any store that is reached by HTTP: nothing is sent over it.
+//! Replaces the wire (the HTTP connector) in a build without any store that is reached by HTTP.
 
 #[allow(dead_code, reason = "nothing is exchanged")]
 #[path = "exchange.rs"]
@@ -6,7 +6,7 @@ mod exchange;
 
 pub(super) use exchange::{EXCHANGE, Exchange, FailureKind, is_region};
 
-/// A wire that sends nothing.
+/// A stand-in for the HTTP connector, which sends nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Wire;
 

@@ -1,5 +1,5 @@
-//! Reports the outcome of a request to the caller that awaits it, because object_store's errors do not have
-//! it in a form on which the caller can act.
+//! Records the outcome of the last HTTP request (status, time to wait, region, failure) for the code that
+//! sent it through object_store, whose errors do not expose these values.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,11 +13,11 @@ const REGION: &str = "x-amz-bucket-region";
 const REGION_LENGTH: usize = 32;
 
 tokio::task_local! {
-    /// The report on the requests of the current task, if there is one.
+    /// The record of the requests that the current task sends. It is set only within `EXCHANGE.scope`.
     pub(in crate::source) static EXCHANGE: Exchange;
 }
 
-/// The last answer, or the last failure to get one. Clones share their state.
+/// The outcome of the last request: its response, or the failure to get one. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(in crate::source) struct Exchange {
     last: Arc<Mutex<Last>>,
@@ -31,11 +31,12 @@ struct Last {
     failure: Option<Failure>,
 }
 
-/// The reason why there was no answer, or only a part of it.
+/// The reason why a request got no response, or only a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Failure {
     pub(in crate::source) kind: FailureKind,
-    /// A clause that holds no URL, query or header.
+    /// The reason as a clause for an error message, without URLs, queries and headers, which may hold
+    /// secrets.
     pub(in crate::source) words: String,
 }
 
@@ -48,15 +49,15 @@ pub(in crate::source) enum FailureKind {
     Refused,
     /// The connection ended before the response did.
     Reset,
-    /// The handshake failed, as it does for a certificate that is not trusted.
+    /// The TLS handshake failed, for instance because a certificate is not trusted.
     Tls,
-    /// No connection was made within the time allowed for it.
+    /// The connection, or the request on it, took longer than is allowed.
     Timeout,
-    /// A list does not show whether it is complete.
+    /// The response to a list request is cut off, or does not show whether the list continues.
     Listing,
     /// There are no credentials to sign a request with.
     NoCredentials,
-    /// Anything else, such as a redirect that is not followed. Another try would give the same result.
+    /// Any other failure, such as a redirect that is not followed. Another try would fail in the same way.
     Other,
 }
 
@@ -66,17 +67,17 @@ impl Exchange {
         self.last().status
     }
 
-    /// The wait that the server asks for before the next request; zero if the time has passed.
+    /// The time that the server's last response asks to wait before the next request.
     pub(in crate::source) fn retry_after(&self) -> Option<Duration> {
         self.last().retry_after
     }
 
-    /// The region that the last response names as the bucket's.
+    /// The region of the bucket, if the last response names it.
     pub(in crate::source) fn region(&self) -> Option<String> {
         self.last().region.clone()
     }
 
-    /// The failure of the last request, if it failed: before its response, or within it.
+    /// The failure of the last request, before its response or within it; `None` if it did not fail.
     pub(in crate::source) fn failure(&self) -> Option<Failure> {
         self.last().failure.clone()
     }
@@ -86,7 +87,7 @@ impl Exchange {
     }
 }
 
-/// Reports a response.
+/// Records in [`EXCHANGE`] the status and headers of a response.
 pub(super) fn answered(status: u16, headers: &HeaderMap) {
     let retry_after = headers
         .get(RETRY_AFTER)
@@ -96,12 +97,12 @@ pub(super) fn answered(status: u16, headers: &HeaderMap) {
     report(Last { status: Some(status), retry_after, region: region.map(str::to_owned), failure: None });
 }
 
-/// Reports that there is no response.
+/// Records in [`EXCHANGE`] that a request got no response.
 pub(super) fn failed(failure: Failure) {
     report(Last { failure: Some(failure), ..Last::default() });
 }
 
-/// Reports that a response broke off.
+/// Records in [`EXCHANGE`] that a response broke off.
 pub(super) fn broke_off(failure: Failure) {
     let _ = EXCHANGE.try_with(|exchange| exchange.last().failure = Some(failure));
 }
@@ -110,12 +111,12 @@ fn report(last: Last) {
     let _ = EXCHANGE.try_with(|exchange| *exchange.last() = last);
 }
 
-/// Whether a word can be the name of a region.
+/// Whether `name` has the form of a region's name.
 pub(in crate::source) fn is_region(name: &str) -> bool {
     (1..=REGION_LENGTH).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
-/// Reads `Retry-After`: seconds, or a date.
+/// Reads the value of a `Retry-After` header, in seconds or as a date, as the time to wait from `now`.
 fn wait(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
@@ -143,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_request_is_the_one_that_is_told() {
-        // Without a receiver, nothing happens.
+        // Outside the scope of an `EXCHANGE`, the response is not recorded, without an error.
         answered(200, &HeaderMap::new());
         EXCHANGE
             .scope(Exchange::default(), async {

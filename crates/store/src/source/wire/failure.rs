@@ -1,4 +1,4 @@
-//! From reqwest's errors to a kind and a clause that can be shown.
+//! Converts reqwest's errors into a [`Failure`]: a kind, and a clause that is safe to show to users.
 
 use std::error::Error;
 use std::fmt;
@@ -8,13 +8,14 @@ use object_store::client::{HttpError, HttpErrorKind};
 
 use super::exchange::{Failure, FailureKind};
 
-/// The prefix of a resolver's error, which has no type of its own.
+/// The beginning of the text of an error in looking up a host name, which has no error type to match.
 const DNS: &str = "dns error";
 
 impl Failure {
-    /// Reads a transport error; `host` is the target of the request.
+    /// Converts an error of a request to `host`.
     pub(super) fn from_reqwest(error: &reqwest::Error, host: &str) -> Self {
-        // The outermost text names the URL. The innermost is the operating system's or the TLS library's.
+        // The text of the outermost error contains the URL, which may hold a secret. The innermost error is
+        // that of the operating system or the TLS library, and says why the request failed.
         let chain: Vec<&(dyn Error + 'static)> =
             std::iter::successors(error.source(), |&error| error.source()).collect();
         let deepest = chain.last().map(|error| error.to_string());
@@ -30,7 +31,7 @@ impl Failure {
         Failure { kind, words }
     }
 
-    /// The failure for a user without credentials, on a machine that has none either.
+    /// The failure of a request for credentials to the machine's metadata service, the last source of them.
     pub(super) fn no_credentials() -> Self {
         Failure { kind: FailureKind::NoCredentials, words: "no credentials were found".to_owned() }
     }
@@ -43,7 +44,7 @@ impl Failure {
         Failure { kind: FailureKind::Other, words: words.into() }
     }
 
-    /// The failure as an error of object_store.
+    /// Wraps the failure in object_store's HTTP error.
     pub(super) fn into_http(self) -> HttpError {
         let kind = match self.kind {
             FailureKind::Dns | FailureKind::Refused | FailureKind::Tls => HttpErrorKind::Connect,
@@ -89,16 +90,16 @@ fn kind(error: &reqwest::Error, chain: &[&(dyn Error + 'static)]) -> FailureKind
         }
     }
     match error.is_connect() {
-        // The host is known, and cannot be reached: no route, no network.
+        // The host name was resolved, but the host cannot be reached, for instance without a route to it.
         true => FailureKind::Refused,
-        // The rest are connections that were closed within a message, and bodies that ended early.
+        // These are connections that were closed in the middle of a message, and bodies that ended early.
         false if error.is_request() || error.is_body() || error.is_decode() => FailureKind::Reset,
         false => FailureKind::Other,
     }
 }
 
 fn is_tls(error: &(dyn Error + 'static)) -> bool {
-    // An I/O error hides the error that it wraps from `source`, and may wrap another one.
+    // `source()` of an I/O error skips the error that it wraps, and that error may be an I/O error as well.
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| is_tls(wrapped))
 }

@@ -1,5 +1,5 @@
-//! A web server for tests, which answers on loopback with the results of a function, and records its
-//! requests.
+//! A web server for tests: it listens on loopback, answers each request with the result of a function, and
+//! records the requests.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ impl ReceivedRequest {
     }
 }
 
-/// An answer: the status, more headers, and the body.
+/// A response of the fake server: its status, extra headers and body.
 pub(in crate::source) type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 pub(in crate::source) struct Fake {
@@ -33,7 +33,7 @@ pub(in crate::source) struct Fake {
 }
 
 impl Fake {
-    /// Serves until the test's runtime ends.
+    /// Starts the server, which runs until the test's tokio runtime ends.
     pub(in crate::source) async fn serve(
         answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
     ) -> Self {
@@ -53,13 +53,13 @@ impl Fake {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The requests so far.
+    /// The requests that the server has received so far.
     pub(in crate::source) fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-/// The first byte of a client that speaks TLS, which this server does not.
+/// The first byte that a TLS client sends. This server does not speak TLS.
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Receives one request, records it and sends the answer.
@@ -111,7 +111,7 @@ async fn converse<F: Fn(&ReceivedRequest) -> Answer>(
     let _ = stream.shutdown().await;
 }
 
-/// The answer to a ranged `GET` of these bytes.
+/// The response to a `GET` of `bytes`: the range that the request's `Range` header names, or all of them.
 pub(in crate::source) fn ranged(asked: &ReceivedRequest, bytes: &[u8]) -> Answer {
     let Some(range) = asked.header("range").and_then(|range| range.strip_prefix("bytes=")) else {
         return (200, Vec::new(), bytes.to_vec());

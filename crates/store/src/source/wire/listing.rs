@@ -1,8 +1,9 @@
-//! Checks a page of a list before object_store reads it, because object_store treats a page without a token
-//! as the last one, whatever else it says.
+//! Checks each page of an object listing before object_store reads it.
 //!
-//! A list is complete only if its last page says so. A server that truncates a list without a token to
-//! continue, such as one that supports only version 1 of S3's list, would silently make a data set smaller.
+//! object_store takes a page without a continuation token for the last page, even if the page says that the
+//! listing is truncated. A server that sends no such token, for instance because it supports only version 1
+//! of S3's list request, would silently make a data set smaller. This module accepts a page only if it says
+//! whether more pages follow.
 
 use http::Uri;
 
@@ -16,7 +17,7 @@ pub(super) enum Listing {
 }
 
 impl Listing {
-    /// The kind of list that a request asks for, if it does.
+    /// The kind of a list request; `None` for any other request.
     pub(super) fn parse(uri: &Uri) -> Option<Self> {
         uri.query()?.split('&').find_map(|field| match field {
             "list-type=2" => Some(Listing::Objects),
@@ -25,7 +26,8 @@ impl Listing {
         })
     }
 
-    /// Checks a page; the error is the reason why it is not reliable, as a clause.
+    /// Checks that a page is complete and says whether another one follows. The error is a clause with the
+    /// reason why it does not.
     pub(super) fn check(self, page: &[u8]) -> Result<(), &'static str> {
         let page = String::from_utf8_lossy(page);
         let root = match self {
@@ -37,7 +39,8 @@ impl Listing {
             return Err("the store's listing is cut off, or not a listing");
         }
         if self == Listing::Blobs {
-            // In a list of Azure, only the token shows whether the list continues.
+            // In Azure's listings only `NextMarker` shows whether the listing continues; on the last page it
+            // is empty.
             return element(&page, "NextMarker")
                 .map(|_| ())
                 .ok_or("the store's listing does not say whether it is complete");
@@ -50,7 +53,7 @@ impl Listing {
             Some("false") => Ok(()),
             Some("true") if !token.is_empty() => Ok(()),
             Some("true") => Err("the store's listing is truncated, without a token to continue"),
-            // Emulators without pages count the keys of their only page, and give no limit for it.
+            // Emulators that send a listing as one page state its `KeyCount`, but no `MaxKeys`.
             None if token.is_empty()
                 && element(&page, "KeyCount").is_some()
                 && element(&page, "MaxKeys").is_none() =>
@@ -62,7 +65,8 @@ impl Listing {
     }
 }
 
-/// The text of the first element of this name. In XML a `<` always begins an element.
+/// The text of the first XML element with this name. In XML a `<` always begins a tag, so each `<` of the
+/// page is tried.
 fn element<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     page.match_indices('<').find_map(|(at, _)| {
         let (tag, text) = page[at + 1..].split_once('>')?;

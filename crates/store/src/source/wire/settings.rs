@@ -1,4 +1,4 @@
-//! The settings of a connection in object_store's client options, and the reqwest client with them.
+//! Reads the connection settings from object_store's client options, and builds a reqwest client with them.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::source::clouds::{duration, is_loopback, metadata_service, truth};
 /// packet costs another second.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection is silent before it is probed. It is less than the 350 s after which the usual
-/// middleboxes forget a connection.
+/// How long a connection may be silent before TCP probes it. It is less than the 350 s after which common
+/// load balancers and NAT gateways forget a connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long an idle connection is kept. S3 closes one after some 20 s; a retry on a stale connection is
-/// cheaper than a handshake.
+/// How long an idle connection is kept for reuse. S3 closes its end after some 20 s, but a failed try on a
+/// closed connection costs less than a new handshake for each connection that is still open.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// The most redirects that one request may take.
@@ -28,19 +28,18 @@ const REDIRECTS: usize = 5;
 
 const USER_AGENT: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
 
-/// Which redirects are followed.
+/// The redirects that a client follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::source) enum Redirects {
-    /// Redirects to the same server, with the same scheme, host and port. Another server was not requested,
-    /// and is not trusted.
+    /// Only redirects to the same scheme, host and port, because any other server is not trusted.
     #[default]
     SameServer,
-    /// Redirects to any `https://` server, for hubs that serve files from elsewhere; credentials are not sent
-    /// along.
+    /// Also redirects to other `https://` servers, from which hubs serve their files. The metadata services
+    /// of clouds are excluded, and credentials are not sent along.
     AnyHttps,
 }
 
-/// The settings that distinguish clients: requests with equal settings share connections.
+/// All settings of a client. Requests with equal settings share a client, and so its connections.
 #[derive(Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) allow_http: bool,
@@ -59,7 +58,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads options; the failure is the key whose value is malformed.
+    /// Reads the settings from `options`. The error is the key whose value is malformed.
     pub(super) fn read(options: &ClientOptions, redirects: Redirects) -> Result<Self, Key> {
         let text = |key: Key| options.get_config_value(&key);
         let flag = |key: Key| text(key).map_or(Ok(false), |text| truth(&text).ok_or(key));
@@ -83,7 +82,8 @@ impl Settings {
         })
     }
 
-    /// A client with these settings; the failure is the key whose value cannot be used, if there is one.
+    /// Builds a client with these settings. The error is the key whose value cannot be used, or `None` if the
+    /// cause is not known.
     pub(super) fn client(&self) -> Result<reqwest::Client, Option<Key>> {
         let tls = tls::config(self.proxy_certificate.as_deref(), self.anyone)
             .map_err(|_| Some(Key::ProxyCaCertificate))?;
@@ -98,7 +98,7 @@ impl Settings {
             .pool_max_idle_per_host(self.idle_per_host.unwrap_or(usize::MAX))
             .user_agent(self.user_agent.clone())
             .default_headers(self.headers.clone())
-            // A referrer would send the query of a signed URL to the next server.
+            // A `Referer` header would disclose the query of a signed URL to the server of a redirect.
             .referer(false)
             .redirect(Policy::custom(move |attempt| follow(redirects, attempt)));
         if let Some(timeout) = self.timeout {

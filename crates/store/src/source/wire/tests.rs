@@ -14,7 +14,7 @@ fn request(method: Method, url: &str) -> HttpRequest {
     Request::builder().method(method).uri(url).body(HttpRequestBody::empty()).unwrap()
 }
 
-/// The outcome of a request, and the sentence of its failure.
+/// Sends a request, and returns its status, its failure, and the response's body or the error's text.
 async fn told(wire: &Wire, request: HttpRequest) -> (Option<u16>, Option<Failure>, String) {
     let client = wire.client(&ClientOptions::new().with_timeout_disabled()).unwrap();
     EXCHANGE

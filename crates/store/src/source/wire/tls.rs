@@ -1,4 +1,5 @@
-//! The TLS settings of all stores: rustls with ring, and the certificates that the machine trusts.
+//! The TLS settings for all remote stores: rustls with the ring library, and the certificates that the
+//! machine trusts.
 
 use std::sync::Arc;
 
@@ -9,11 +10,11 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-/// Settings for TLS.
+/// Makes the TLS settings of a client.
 ///
-/// Trusts the certificates of the machine (on Linux those in `SSL_CERT_FILE` and `SSL_CERT_DIR`) and those of
-/// `extra`, a PEM text; with `anyone`, any server. A machine without any certificate can still use plain
-/// HTTP: only the handshake fails.
+/// The client trusts the certificates of the machine (on Linux those in `SSL_CERT_FILE` and `SSL_CERT_DIR`)
+/// and those in `extra`, a PEM text. If `anyone` is set, it trusts every server. On a machine without
+/// certificates each TLS handshake fails, but plain HTTP works.
 pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let extra = match extra {
@@ -38,7 +39,8 @@ pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, 
         .with_no_client_auth())
 }
 
-/// Checks no certificate: trusts every server, or none if that is not possible.
+/// Decides without looking at certificates: refuses every server with the error in `refusal`, or trusts every
+/// server if that is `None`.
 #[derive(Debug)]
 struct Unchecked {
     provider: Arc<CryptoProvider>,

@@ -9,28 +9,28 @@ use super::row::{Chroma, Colours, MARGIN, Row};
 
 /// The number of pixels of a step, one for each byte of a register.
 const STEP: usize = 32;
-/// The number of bytes in half a register, which most instructions do not cross; also the number of words in
-/// a register.
+/// The number of bytes in half a register; most instructions work on the two halves separately. It is also
+/// the number of 16-bit words in a whole register.
 const LANE: usize = 16;
 /// The number of bytes of a pixel.
 const PIXEL: usize = 3;
-/// The number of steps of a span. Columns of halved chroma become words for a whole span before they are
-/// smoothed.
+/// The number of steps in a span. Halved chroma is converted to 16-bit words for a whole span, and smoothed
+/// afterwards.
 const SPAN: usize = 16;
-/// The number of words from which a step of halved chroma is made: a column for every two pixels, and a
-/// neighbour on both sides.
+/// The number of words that a step needs of halved chroma: one for every two pixels, and a neighbour on each
+/// side.
 const WITH_NEIGHBOURS: usize = LANE + 2;
 
 /// The function that makes a row of pixels, if this machine has the required features.
 pub(super) fn colours() -> Option<Colours> {
-    // SAFETY: the function is only handed out where the machine has the feature.
+    // SAFETY: the function is returned only if the machine has the feature.
     is_x86_feature_detected!("avx2").then_some(|row, chroma, out| unsafe { row_256(row, chroma, out) })
 }
 
-/// The words of even and of odd columns.
+/// 16-bit words of the even columns, and of the odd columns.
 type Halves = [__m256i; 2];
 
-/// Columns of halved chroma as words.
+/// The memory for a span of halved chroma as 16-bit words.
 type Words = [MaybeUninit<[i16; LANE]>; SPAN + 1];
 
 #[target_feature(enable = "avx2")]
@@ -50,9 +50,9 @@ fn row_256(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
     }
 }
 
-/// Writes pixels whose chroma is halved across: the columns of each span become words, which are then
-/// smoothed. `BITS` is the logarithm of the number of parts of a sample: 2 if chroma is halved only across,
-/// and 4 if it is also halved down.
+/// Writes pixels whose chroma is halved across. The chroma of each span is converted to words, and the words
+/// are then smoothed. `BITS` is the base-2 logarithm of the divisor that completes the smoothing: 2 if chroma
+/// is halved only across, and 4 if it is also halved down.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
@@ -73,8 +73,9 @@ fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Converts columns to words, beginning with the register `first`. If chroma is halved down, a word is three
-/// parts of the nearest row, and one of the next.
+/// Converts `count` registers of chroma to words, beginning with the sample at index `first`. If chroma is
+/// also halved down, each word is three times the sample of the nearest row plus the sample of the next
+/// nearest row.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn as_words<'a, const BITS: i32>(
@@ -90,14 +91,14 @@ fn as_words<'a, const BITS: i32>(
         if BITS == 4 {
             sums = _mm256_add_epi16(tripled(sums), widened(far));
         }
-        // SAFETY: 16 words are stored to as many.
+        // SAFETY: the store writes 16 words, and `words` has room for 16.
         unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), sums) };
     }
-    // SAFETY: all of these words have been stored to.
+    // SAFETY: the loop has initialised all of these words.
     Some(unsafe { words.assume_init_ref() }.as_flattened())
 }
 
-/// Writes pixels with these samples of luma, and the chroma of each step.
+/// Writes pixels made of `luma` and of the chroma that `chroma` returns for each step.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write(luma: &[u8], out: &mut [u8], chroma: impl Fn(usize) -> Option<[Halves; 2]>) -> Option<()> {
@@ -131,23 +132,23 @@ fn write_step(luma: &[u8; STEP], [blue, red]: [Halves; 2], out: &mut [u8; STEP *
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(samples: &[u8; STEP]) -> __m256i {
-    // SAFETY: 32 bytes are loaded from as many.
+    // SAFETY: the load reads 32 bytes, which is the length of the array.
     unsafe { _mm256_loadu_si256(samples.as_ptr().cast()) }
 }
 
-/// The samples of a step whose chroma is not halved across.
+/// The samples of a step in a row of chroma that is not halved across.
 fn samples_of(samples: &[u8], step: usize) -> Option<&[u8; STEP]> {
     samples.get(MARGIN + step * STEP..)?.first_chunk()
 }
 
-/// Splits bytes into words of even and of odd columns.
+/// Splits bytes into 16-bit words of the even columns, and of the odd columns.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn split(bytes: __m256i) -> Halves {
     [_mm256_and_si256(bytes, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16::<8>(bytes)]
 }
 
-/// The chroma of each pixel, around zero.
+/// The chroma of each pixel as a signed number, where zero means no colour.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn full([samples, _]: [&[u8]; 2], step: usize) -> Option<Halves> {
@@ -156,8 +157,8 @@ fn full([samples, _]: [&[u8]; 2], step: usize) -> Option<Halves> {
     Some([_mm256_sub_epi16(even, centre), _mm256_sub_epi16(odd, centre)])
 }
 
-/// The chroma of each pixel, around zero, if it is halved down: three parts of the nearest row, and one of
-/// the next.
+/// The chroma of each pixel as a signed number, for chroma that is halved down. It is three quarters of the
+/// sample in the nearest row plus one quarter of the sample in the next nearest row.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn half_height([near, far]: [&[u8]; 2], is_lower: bool, step: usize) -> Option<Halves> {
@@ -175,17 +176,18 @@ fn half_height([near, far]: [&[u8]; 2], is_lower: bool, step: usize) -> Option<H
 #[inline]
 #[target_feature(enable = "avx2")]
 fn widened(samples: &[u8; LANE]) -> __m256i {
-    // SAFETY: 16 bytes are loaded from as many.
+    // SAFETY: the load reads 16 bytes, which is the length of the array.
     _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(samples.as_ptr().cast()) })
 }
 
-/// The chroma of each pixel, around zero: three parts of its column, and one of the column before for even
-/// pixels, or of the column after for odd ones. `BITS` is the logarithm of the number of parts.
+/// The chroma of each pixel as a signed number, for chroma that is halved across. A pixel gets three parts of
+/// its own column and one part of the column beside it: the one before for even pixels, the one after for odd
+/// pixels. The sum is divided by two to the power `BITS`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn smoothed<const BITS: i32>(words: &[i16; WITH_NEIGHBOURS]) -> Halves {
     let from = words.as_ptr();
-    // SAFETY: 16 words are loaded from each of the first three on, of 18.
+    // SAFETY: 16 words are loaded from each of the first three of 18 words.
     let [before, column, after] = unsafe {
         [
             _mm256_loadu_si256(from.cast()),
@@ -209,7 +211,7 @@ fn tripled(words: __m256i) -> __m256i {
     _mm256_mullo_epi16(words, _mm256_set1_epi16(3))
 }
 
-/// Computes red, green and blue as words, which may exceed a byte.
+/// Computes red, green and blue as 16-bit words, whose values may not fit a byte yet.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
@@ -228,8 +230,8 @@ fn converted(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {
     ]
 }
 
-/// Stores pixels of three colours. The 16 bytes of each colour have eight even columns and then eight odd
-/// ones.
+/// Stores pixels, given a register for each colour. In every 16 bytes of a register, the eight even columns
+/// come before the eight odd columns.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(colours: [__m256i; PIXEL], out: &mut [u8; STEP * PIXEL]) {
@@ -250,21 +252,21 @@ fn store(colours: [__m256i; PIXEL], out: &mut [u8; STEP * PIXEL]) {
         _mm256_permute2x128_si256::<0x31>(second, third),
     ];
     for (bytes, to) in whole.into_iter().zip(out.as_chunks_mut::<STEP>().0) {
-        // SAFETY: 32 bytes are stored to as many.
+        // SAFETY: the store writes 32 bytes, which is the length of the array.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), bytes) };
     }
 }
 
-/// Repeats the bytes in both halves of a register.
+/// Copies the bytes to both halves of a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn twice(bytes: &[u8; LANE]) -> __m256i {
-    // SAFETY: 16 bytes are loaded from as many.
+    // SAFETY: the load reads 16 bytes, which is the length of the array.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
 }
 
-/// For each colour of 16 pixels, the sources of its bytes in the three registers of these pixels. The sources
-/// are the same in all three registers, since three and 16 have no common factor.
+/// For each colour, the shuffle indices that move its 16 bytes to their final positions modulo 16. One
+/// shuffle serves all three output registers, because 3 and 16 have no common factor.
 static ORDERS: [[u8; LANE]; PIXEL] = {
     let (mut orders, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE * PIXEL {
@@ -275,7 +277,7 @@ static ORDERS: [[u8; LANE]; PIXEL] = {
     orders
 };
 
-/// Masks of every third byte, beginning with the first, the second and the third one.
+/// Masks that select every third byte, beginning with the first, the second or the third byte.
 static THIRDS: [[u8; LANE]; PIXEL] = {
     let (mut thirds, mut byte) = ([[0; LANE]; PIXEL], 0);
     while byte < LANE {

@@ -10,7 +10,8 @@ use super::row::{Chroma, Colours, MARGIN, Row};
 const STEP: usize = 64;
 /// The number of bytes of a pixel.
 const PIXEL: usize = 3;
-/// The number of samples of chroma that are read before the first one of a step.
+/// The number of samples of halved chroma that are loaded before the first sample of a step, because
+/// smoothing also needs the sample before it.
 const BEFORE: usize = 16;
 
 /// The function that makes a row of pixels, if this machine has the required features.
@@ -19,11 +20,11 @@ pub(super) fn colours() -> Option<Colours> {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vnni");
-    // SAFETY: the function is only handed out where the machine has the features.
+    // SAFETY: the function is returned only if the machine has the features.
     has.then_some(|row, chroma, out| unsafe { row_512(row, chroma, out) })
 }
 
-/// The words of even and of odd columns.
+/// 16-bit words of the even columns, and of the odd columns.
 type Halves = [__m512i; 2];
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
@@ -59,14 +60,14 @@ fn load(samples: &[u8], at: usize) -> Option<__m512i> {
     Some(unsafe { _mm512_loadu_si512(samples.as_ptr().cast()) })
 }
 
-/// Splits bytes into words of even and of odd columns.
+/// Splits bytes into 16-bit words of the even columns, and of the odd columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn split(bytes: __m512i) -> Halves {
     [_mm512_and_si512(bytes, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16::<8>(bytes)]
 }
 
-/// The chroma of each pixel, around zero.
+/// The chroma of each pixel as a signed number, where zero means no colour.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn full([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
@@ -74,8 +75,8 @@ fn full([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
     Some(split(load(samples, MARGIN + at)?).map(|half| _mm512_sub_epi16(half, centre)))
 }
 
-/// The chroma of each pixel, around zero, if it is halved down: three parts of the nearest row, and one of
-/// the next.
+/// The chroma of each pixel as a signed number, for chroma that is halved down. It is three quarters of the
+/// sample in the nearest row plus one quarter of the sample in the next nearest row.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Halves> {
@@ -87,8 +88,8 @@ fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Hal
     }))
 }
 
-/// The chroma of each pixel, around zero, if it is halved across: three parts of the nearest column, and one
-/// of the next.
+/// The chroma of each pixel as a signed number, for chroma that is halved across. It is three quarters of the
+/// sample in the nearest column plus one quarter of the sample in the next nearest column.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
@@ -101,7 +102,7 @@ fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
     Some(smoothed::<2>(columns, [EVEN_OF_4, ODD_OF_4]))
 }
 
-/// The chroma of each pixel, around zero, if it is halved across and down.
+/// The chroma of each pixel as a signed number, for chroma that is halved across and down.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
@@ -119,11 +120,11 @@ fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
 #[repr(align(64))]
 struct Aligned([u8; STEP]);
 
-/// The indices of the columns before the 32 columns of a step, of these columns, and of the columns after
-/// them. Each list alternates between the first register and the second.
+/// Shuffle indices that select, for the 32 columns of a step, the column before each, the column itself and
+/// the column after it. The bytes at odd indices come from a second register.
 const NEIGHBOURS: [&Aligned; 3] = [&neighbours(BEFORE - 1), &neighbours(BEFORE), &neighbours(BEFORE + 1)];
 
-/// Selects the bytes that come from the first register.
+/// A mask of every second byte: the bytes that come from the first register.
 const EVERY_SECOND: u64 = 0x5555_5555_5555_5555;
 
 const fn neighbours(first: usize) -> Aligned {
@@ -136,8 +137,8 @@ const fn neighbours(first: usize) -> Aligned {
     Aligned(indices)
 }
 
-/// Smooths chroma: even pixels get three parts of their column and one of the column before, odd pixels one
-/// of the column after.
+/// Smooths chroma across: a pixel gets three parts of its own column and one part of the column beside it,
+/// which is the one before for even pixels and the one after for odd pixels.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn smoothed<const BITS: u32>([before, column, after]: [__m512i; 3], rounding: [i16; 2]) -> Halves {
@@ -155,7 +156,7 @@ fn tripled(words: __m512i) -> __m512i {
     _mm512_add_epi16(words, _mm512_add_epi16(words, words))
 }
 
-/// Computes red, green and blue as words, which may exceed a byte.
+/// Computes red, green and blue as 16-bit words, whose values may not fit a byte yet.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
@@ -172,8 +173,8 @@ fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
     ]
 }
 
-/// Stores pixels of three colours. The 16 bytes of each colour have eight even columns and then eight odd
-/// ones.
+/// Stores pixels, given a register for each colour. In every 16 bytes of a register, the eight even columns
+/// come before the eight odd columns.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
@@ -186,7 +187,7 @@ fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     }
     let whole = out.len() == STEP * PIXEL;
     for (bytes, to) in bytes.into_iter().zip(out.chunks_mut(STEP)) {
-        // SAFETY: as many bytes are stored as there are.
+        // SAFETY: a whole store writes 64 bytes to 64, and a masked store writes only the length of `to`.
         unsafe {
             match whole {
                 true => _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes),
@@ -198,7 +199,7 @@ fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     }
 }
 
-/// For each of three registers of pixels, the sources of its bytes, and which of them are blue.
+/// For each of the three output registers, the shuffle indices of its bytes and a mask of its blue bytes.
 static MIXED: [(Aligned, u64); PIXEL] = [mixed(0), mixed(1), mixed(2)];
 
 const fn mixed(register: usize) -> (Aligned, u64) {

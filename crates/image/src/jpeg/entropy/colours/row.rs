@@ -1,8 +1,9 @@
 //! The samples from which a row of pixels is made.
 
-/// The number of samples before the first one of a row of chroma, since the sample before it is read as well.
+/// The number of bytes before the first sample of a row of chroma. Smoothing and whole registers read some of
+/// them.
 pub(in super::super) const MARGIN: usize = 64;
-/// The number of samples that must follow the last one of a row, since whole registers are read.
+/// The number of bytes that must follow the last sample of a row, because whole registers are read.
 pub(in super::super) const REACH: usize = 128;
 
 /// The sampling of an image's chroma.
@@ -21,7 +22,8 @@ pub(in super::super) enum Chroma {
 }
 
 impl Chroma {
-    /// The sampling for these factors of each component, across and down; `None` for other factors.
+    /// Finds the chroma sampling for the sampling factors of all components (across, down); `None` if it is
+    /// not supported.
     pub(in super::super) fn from_factors(factors: &[[u32; 2]]) -> Option<Chroma> {
         match factors {
             // A single component is not interleaved, so its factors have no meaning.
@@ -51,7 +53,7 @@ impl Chroma {
     }
 }
 
-/// The samples from which a row of pixels is made.
+/// The samples of luma and chroma from which one row of pixels is made.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "no other processor has a function that reads it")
@@ -59,12 +61,12 @@ impl Chroma {
 pub(in super::super) struct Row<'a> {
     /// The samples of luma, from the first pixel on.
     pub(in super::super) luma: &'a [u8],
-    /// The samples of blue and red, from [`MARGIN`] before the first one on: the nearest row, and the one
-    /// next to it.
+    /// The rows of blue and of red chroma: for each colour the nearest row, and the next nearest one. Each
+    /// slice begins [`MARGIN`] bytes before its first sample.
     pub(in super::super) chroma: [[&'a [u8]; 2]; 2],
-    /// Whether the second row of chroma is below the nearest one, not above it.
+    /// Whether the next nearest row of chroma is below the nearest row rather than above it.
     pub(in super::super) is_lower: bool,
 }
 
-/// A function that makes a row of RGB; `None` if samples are missing.
+/// A function that makes a row of RGB pixels. It returns `None` if samples are missing.
 pub(in super::super) type Colours = fn(&Row<'_>, Chroma, &mut [u8]) -> Option<()>;

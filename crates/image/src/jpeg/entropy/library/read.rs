@@ -26,9 +26,9 @@ unsafe extern "C" {
 }
 
 impl DecodableScan<'_> {
-    /// Decodes a region, or everything, to `out`, which has exactly that length. `decode` is called for every
-    /// MCU, from the first to the last that is needed: with its blocks, whose coefficients it must all set,
-    /// or without blocks if only later MCUs are needed. Returns whether the library reported no warning.
+    /// Decodes a region, or the whole image, to `out`. Calls `decode` for every MCU up to the last one that
+    /// is needed. It must set all coefficients of the blocks that it gets, and gets no blocks for an MCU that
+    /// is skipped. Returns false if the length of `out` does not fit, or if the library reported a warning.
     pub(in super::super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -36,7 +36,7 @@ impl DecodableScan<'_> {
         self.read_with(Functions::fastest(), region, decode, out)
     }
 
-    /// Reads like [`read`](Self::read), with the given functions, or with the library alone.
+    /// Reads like [`read`](Self::read) with the given functions, or with the library if there are none.
     pub(in super::super) fn read_with<F>(
         self,
         functions: Option<Functions>,
@@ -64,9 +64,8 @@ impl DecodableScan<'_> {
             return made;
         }
         let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
-        // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width`
-        // pixels to `out`, which has space for exactly these, and calls back only during this call and with
-        // this state.
+        // SAFETY: the scan has been started but not read. The library writes `height` rows of `width` pixels
+        // to `out`, which has exactly that size. It calls back only during this call, with this state.
         let read = unsafe {
             forebay_library_read(
                 self.library.raw.as_ptr(),

@@ -1,4 +1,4 @@
-//! The coefficients of whole images: the library reads them, and writes them as a JPEG.
+//! Reads all coefficients of a JPEG with the library, and writes coefficients as a JPEG.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -38,9 +38,9 @@ unsafe extern "C" {
 }
 
 impl Library {
-    /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU of all
-    /// components, from the first to the last. Returns whether it succeeded: the file is valid, every
-    /// coefficient was sent with all of its bits, and an MCU has `in_mcu` blocks.
+    /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU.
+    /// Returns true if the file is valid, has all bits of every coefficient, and has `blocks_in_mcu` blocks
+    /// in each MCU.
     pub(in super::super) fn coefficients<F>(
         &mut self,
         request: Request<'_>,
@@ -51,8 +51,8 @@ impl Library {
         F: FnMut(Option<&mut [&mut Block]>),
     {
         let mut state = ReadState { decode: &mut take, blocks_in_mcu };
-        // SAFETY: the decompressor is live and idle, and idle again afterwards. It reads the bytes during
-        // this call alone, and calls back only during it, with this state and with this number of blocks.
+        // SAFETY: the decompressor is idle before and after the call. It reads the bytes and calls back only
+        // during the call, with this state and this number of blocks.
         let read = unsafe {
             forebay_library_coefficients(
                 self.raw.as_ptr(),
@@ -69,18 +69,17 @@ impl Library {
 }
 
 impl DecodableScan<'_> {
-    /// Writes a JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills:
-    /// it is called for every MCU, with zeros. `exif` becomes the segment APP1, unless it is empty. Each
-    /// component gets a scan of its own if they are to be `apart`. Returns `None` if the library refuses a
-    /// value.
+    /// Writes a JPEG with the size, sampling and quantisation of this scan. `decode` is called for every MCU
+    /// and fills its blocks, which are zeros before. `exif` becomes the segment APP1 unless it is empty. With
+    /// `apart`, each component gets its own scan. Returns `None` if the library refuses a value.
     pub(in super::super) fn write<F>(self, mut decode: F, apart: bool, exif: &[u8]) -> Option<Vec<u8>>
     where
         F: FnMut(Option<&mut [&mut Block]>),
     {
         let mut state = ReadState { decode: &mut decode, blocks_in_mcu: self.raw.blocks_in_mcu as usize };
         let mut out = RawBytes { start: std::ptr::null_mut(), length: 0 };
-        // SAFETY: the scan has been started and not been read. The library calls back only during this call,
-        // with this state, and sets `out` where it returns 1.
+        // SAFETY: the scan has been started but not read. The library calls back only during this call, with
+        // this state, and sets `out` if it returns 1.
         let written = unsafe {
             forebay_library_write(
                 self.library.raw.as_ptr(),
@@ -95,10 +94,10 @@ impl DecodableScan<'_> {
         if written == 0 {
             return None;
         }
-        // SAFETY: the library says that this number of bytes exist, and they are freed only below.
+        // SAFETY: the library has allocated `out.length` bytes at `out.start`, and they are freed only below.
         let jpeg = NonNull::new(out.start)
             .map(|start| unsafe { std::slice::from_raw_parts(start.as_ptr(), out.length) }.to_vec());
-        // SAFETY: the bytes are ours, and not used after this.
+        // SAFETY: this function owns the bytes and does not use them afterwards.
         unsafe { forebay_bytes_free(out) };
         jpeg
     }

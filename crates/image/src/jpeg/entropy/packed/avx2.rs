@@ -1,5 +1,5 @@
-//! Expands packed blocks with AVX2: 32 coefficients at a time are put in their places in zigzag order, 16 in
-//! each half of a register, and then in natural order.
+//! Expands packed blocks with AVX2. 32 coefficients at a time are put in zigzag order, 16 in each half of a
+//! register, and are then moved to natural order.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -9,14 +9,15 @@ use super::super::sequential::NATURAL;
 use super::expand::{Escapes, PackedBlock};
 use super::read::{ReadMcu, Reader};
 
-/// The index of a byte that becomes zero.
+/// The shuffle index that produces a zero byte.
 const ZERO: u8 = 0x80;
 
-/// The number of coefficients in half a register, which shuffles do not cross.
+/// The number of coefficients in half a register. Shuffles work on the two halves separately.
 const LANE: usize = 16;
 
-/// For a pattern of eight bits: a zero or the source of a value for each bit, and the number of set bits,
-/// eight times.
+/// The shuffle indices that spread consecutive values over the set bits of a pattern of eight bits: `places`
+/// has the index of a value for each set bit, and an index that gives zero for each other bit. `count`
+/// repeats the number of set bits eight times.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Spread {
@@ -43,7 +44,8 @@ static SPREADS: [Spread; 256] = {
     all
 };
 
-/// For each 16 coefficients in natural order, their sources among each 16 in zigzag order.
+/// Shuffle indices that move coefficients from zigzag order to natural order. For each 16 coefficients in
+/// natural order, there are indices into each 16 coefficients in zigzag order.
 static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
     let (mut all, mut at) = ([[[[ZERO; LANE]; 2]; 2]; 4], 0);
     while at < 64 {
@@ -61,7 +63,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
         reader.mcu(blocks, (|packed, block| expand_256(packed, block), |packed| count_256(packed)))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        // SAFETY: the function is only handed out where the machine has the features.
+        // SAFETY: the function is returned only if the machine has the features.
         unsafe { with_features(reader, blocks) }
     }
     is_here().then_some(detected)
@@ -71,7 +73,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
 #[cfg(test)]
 pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
     fn expanded(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
-        // SAFETY: the function is only handed out where the machine has the features.
+        // SAFETY: the function is returned only if the machine has the features.
         unsafe { expand_256(packed, block) }
     }
     fn counted(packed: &PackedBlock<'_>) -> (usize, usize) {
@@ -98,7 +100,7 @@ fn expand_256(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     }
 }
 
-/// Expands the first half of the coefficients in zigzag order, or both.
+/// Expands the first 32 coefficients in zigzag order, or all 64 if `HALVES` is 2.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn expand_halves<const HALVES: usize>(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
@@ -117,7 +119,7 @@ fn expand_halves<const HALVES: usize>(packed: &PackedBlock<'_>, block: &mut Bloc
         let escaped = zeros(values) & of_values;
         if escaped != 0 {
             let next = escapes.bytes + (escaped as u16).count_ones();
-            // At most 47 bytes come before those of the last half.
+            // At most 47 coefficients come before the last 16, so the limit never changes an offset.
             let [low, high] = [escapes.bytes, next].map(|at| load(packed.bytes, (at as usize).min(48)));
             let bytes = _mm256_set_m128i(high, low);
             values = _mm256_or_si256(values, _mm256_shuffle_epi8(bytes, spread(escaped)));
@@ -128,31 +130,32 @@ fn expand_halves<const HALVES: usize>(packed: &PackedBlock<'_>, block: &mut Bloc
         first += count;
         let in_zigzag = _mm256_shuffle_epi8(values, spread(bits));
         for (natural, from) in natural.iter_mut().zip(&TO_NATURAL) {
-            // SAFETY: 32 bytes are loaded from as many.
+            // SAFETY: the load reads 32 bytes, which is the length of `from[half]`.
             let from = unsafe { _mm256_loadu_si256(from[half].as_ptr().cast()) };
             *natural = _mm256_or_si256(*natural, _mm256_shuffle_epi8(in_zigzag, from));
         }
     }
     for (two_rows, natural) in block.as_chunks_mut::<LANE>().0.iter_mut().zip(natural) {
         let both = _mm_or_si128(_mm256_castsi256_si128(natural), _mm256_extracti128_si256::<1>(natural));
-        // SAFETY: 32 bytes are stored to 16 coefficients of two bytes.
+        // SAFETY: the store writes 32 bytes, which is the size of 16 coefficients.
         unsafe { _mm256_storeu_si256(two_rows.as_mut_ptr().cast(), _mm256_cvtepi8_epi16(both)) };
     }
     escapes
 }
 
-/// Sixteen nibbles from `at` on. At most 47 nibbles come before those of the last half.
+/// Returns the sixteen nibbles that begin at index `at`. At most 47 nibbles come before the last 16, so the
+/// limit never changes the index.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
     let (byte, shift) = (((at / 2) as usize).min(23), at % 2 * 4);
-    // SAFETY: eight bytes are read from byte 23 on at most, of 32.
+    // SAFETY: `byte` is at most 23, so the eight bytes that are read are among the 32.
     let first = unsafe { nibbles.as_ptr().add(byte).cast::<u64>().read_unaligned() };
     let next = u64::from(nibbles[byte + 8]);
     first >> shift | next << (u64::BITS - 8) << (8 - shift)
 }
 
-/// The nibbles of both halves as bytes with their signs.
+/// Converts sixteen nibbles for each half of a register to signed bytes.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn signed_nibbles(low: u64, high: u64) -> __m256i {
@@ -163,29 +166,30 @@ fn signed_nibbles(low: u64, high: u64) -> __m256i {
     _mm256_sub_epi8(_mm256_xor_si256(_mm256_and_si256(each, mask), sign), sign)
 }
 
-/// For each half, the shuffle indices that put values in the places of its 16 bits that are set, and zeros in
-/// the others.
+/// Makes the shuffle indices that spread values over the set bits of `bits`, separately for the 16 bits of
+/// each half, and that give zeros for the other bits.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn spread(bits: u32) -> __m256i {
     let [a, b, c, d] = bits.to_le_bytes().map(|bits| &raw const SPREADS[usize::from(bits)]);
-    // SAFETY: 16 bytes are loaded from the first and from the second field on, of three with 8 each.
+    // SAFETY: 16 bytes are loaded from the first field on or from the second field on; the three fields have
+    // 8 bytes each.
     let (firsts, seconds) = unsafe {
         (
             _mm256_loadu2_m128i((&raw const (*c).places).cast(), (&raw const (*a).places).cast()),
             _mm256_loadu2_m128i(d.cast(), b.cast()),
         )
     };
-    // An index that gives zero still does so after eight is added.
+    // `ZERO` still gives zero after a count of up to eight is added.
     _mm256_add_epi8(firsts, seconds)
 }
 
-/// Counts the bytes and words of a block that is skipped.
+/// Counts the bytes and the words that a skipped block takes from their streams.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn count_256(packed: &PackedBlock<'_>) -> (usize, usize) {
     let count = packed.count();
-    // SAFETY: 32 bytes are loaded from as many, and from both halves of 64.
+    // SAFETY: `nibbles` has 32 bytes, and `bytes` has two times 32 bytes.
     let (nibbles, bytes) = unsafe {
         let bytes = packed.bytes.as_ptr();
         (
@@ -200,7 +204,7 @@ fn count_256(packed: &PackedBlock<'_>) -> (usize, usize) {
     (escaped as usize, _bzhi_u64(words, escaped).count_ones() as usize)
 }
 
-/// A bit for each byte that says whether it is zero.
+/// A mask with a set bit for each byte that is zero.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn zeros(bytes: __m256i) -> u32 {
@@ -211,6 +215,6 @@ fn zeros(bytes: __m256i) -> u32 {
 #[target_feature(enable = "avx2")]
 fn load<const N: usize>(bytes: &[u8; N], at: usize) -> __m128i {
     let bytes = &bytes[at..at + 16];
-    // SAFETY: 16 bytes are loaded from as many.
+    // SAFETY: the load reads 16 bytes, which is the length of the slice.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }

@@ -25,7 +25,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
         reader.mcu(blocks, (|packed, block| expand_512(packed, block), |packed| count_512(packed)))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        // SAFETY: the function is only handed out where the machine has the features.
+        // SAFETY: the function is returned only if the machine has the features.
         unsafe { with_features(reader, blocks) }
     }
     is_here().then_some(detected)
@@ -35,7 +35,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
 #[cfg(test)]
 pub(super) fn ways() -> Option<(super::expand::Expand, super::expand::Count)> {
     fn expanded(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
-        // SAFETY: the function is only handed out where the machine has the features.
+        // SAFETY: the function is returned only if the machine has the features.
         unsafe { expand_512(packed, block) }
     }
     fn counted(packed: &PackedBlock<'_>) -> (usize, usize) {
@@ -56,7 +56,8 @@ fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// The values of a block in the order of its bitmap, and masks of those that are bytes and words.
+/// The non-zero coefficients of a block in zigzag order, with masks of those that do not fit a nibble, and of
+/// those that do not fit a byte either.
 struct BlockValues {
     all: __m512i,
     bytes: u64,
@@ -66,7 +67,7 @@ struct BlockValues {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn values(packed: &PackedBlock<'_>) -> BlockValues {
-    // SAFETY: 32 and 64 bytes are loaded from arrays of as many.
+    // SAFETY: the loads read 32 and 64 bytes, which are the lengths of the two arrays.
     let (nibbles, bytes) = unsafe {
         (_mm256_loadu_si256(packed.nibbles.as_ptr().cast()), _mm512_loadu_si512(packed.bytes.as_ptr().cast()))
     };
@@ -82,7 +83,7 @@ fn values(packed: &PackedBlock<'_>) -> BlockValues {
     BlockValues { all, bytes: escaped, words: _mm512_testn_epi8_mask(all, all) & escaped }
 }
 
-/// Counts the bytes and words of a block that is skipped.
+/// Counts the bytes and the words that a skipped block takes from their streams.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn count_512(packed: &PackedBlock<'_>) -> (usize, usize) {
@@ -94,14 +95,14 @@ fn count_512(packed: &PackedBlock<'_>) -> (usize, usize) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn expand_512(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     let BlockValues { all, bytes, words } = values(packed);
-    // SAFETY: 64 bytes are loaded from as many.
+    // SAFETY: the load reads 64 bytes, which is the length of the array.
     let zigzag = unsafe { _mm512_loadu_si512(ZIGZAG.as_ptr().cast()) };
     let in_zigzag = _mm512_maskz_expand_epi8(packed.bitmap << 1, all);
     let natural = _mm512_permutexvar_epi8(zigzag, in_zigzag);
     let low = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(natural));
     let high = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64::<1>(natural));
     let [first, second] = block.as_chunks_mut::<32>().0 else { unreachable!("two halves of 64") };
-    // SAFETY: 64 bytes are stored to each half of a block, which has 32 coefficients of two bytes.
+    // SAFETY: each store writes 64 bytes, which is the size of 32 coefficients.
     unsafe {
         _mm512_storeu_si512(first.as_mut_ptr().cast(), low);
         _mm512_storeu_si512(second.as_mut_ptr().cast(), high);

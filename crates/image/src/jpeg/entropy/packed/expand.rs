@@ -6,9 +6,10 @@ use super::super::sequential::NATURAL;
 /// A packed block.
 #[derive(Clone, Copy)]
 pub(super) struct PackedBlock<'a> {
-    /// The mask of AC coefficients that are not zero, from the first one in zigzag order.
+    /// The mask of AC coefficients that are not zero; the lowest bit is the first AC coefficient in zigzag
+    /// order.
     pub(super) bitmap: u64,
-    /// The streams of nibbles and of bytes, from the first ones of this block on.
+    /// The stream of nibbles, beginning with the first nibble of this block; `bytes` is the stream of bytes.
     pub(super) nibbles: &'a [u8; 32],
     pub(super) bytes: &'a [u8; 64],
 }
@@ -20,22 +21,24 @@ impl PackedBlock<'_> {
     }
 }
 
-/// The number of bytes that a block has, and the mask of its non-zero coefficients that have words.
+/// The number of bytes that a block takes from the stream of bytes, and a mask, over its non-zero
+/// coefficients, of those that are stored as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Escapes {
     pub(super) bytes: u32,
     pub(super) words: u64,
 }
 
-/// Sets a block to its AC coefficients. Coefficients with words become zeros, and DC is unspecified.
+/// A function that sets a block to its AC coefficients. It leaves coefficients that are stored as words zero,
+/// and DC unspecified.
 #[cfg(test)]
 pub(super) type Expand = fn(&PackedBlock<'_>, &mut Block) -> Escapes;
 
-/// Counts the bytes and the words of a block.
+/// A function that counts the bytes and the words that a block takes from their streams.
 #[cfg(test)]
 pub(super) type Count = fn(&PackedBlock<'_>) -> (usize, usize);
 
-/// Expands without instructions that some machines lack.
+/// Expands a block with plain code, for machines without the vector instructions.
 pub(super) fn plain(packed: &PackedBlock<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
     *block = [0; 64];
@@ -61,7 +64,7 @@ pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Counts the bytes and words of a block that is skipped.
+/// Counts the bytes and the words that a skipped block takes from their streams.
 pub(super) fn count(packed: &PackedBlock<'_>) -> (usize, usize) {
     const FIRSTS: u128 = u128::MAX / 15;
     let count = packed.count();

@@ -6,8 +6,8 @@ use super::read::{ReadMcu, Reader};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
-/// The reader of packed coefficients; `None` if they do not belong to the scan of their header, whose MCU has
-/// blocks of these components.
+/// Makes a reader of packed coefficients. `scan` was started from their header, and `components` are the
+/// components of the blocks of its MCU. Returns `None` if the coefficients do not fit the scan.
 pub(in super::super) fn reader<'a>(
     packed: &'a [u8],
     scan: &DecodableScan<'_>,
@@ -16,8 +16,8 @@ pub(in super::super) fn reader<'a>(
     Reader::new(packed, scan, components, fastest())
 }
 
-/// The fastest function on this machine. Each function reads a whole MCU, so that all of its code is compiled
-/// for the machine.
+/// The fastest function that this machine can run. Each function reads a whole MCU, so that the compiler can
+/// use the machine's instructions in all of that code.
 fn fastest() -> ReadMcu {
     #[cfg(target_arch = "x86_64")]
     if let Some(fast) = avx512::read_mcu().or_else(avx2::read_mcu) {

@@ -1,8 +1,8 @@
 //! The coefficients of a JPEG in a form that is read faster than Huffman codes, without loss.
 //!
-//! In a Huffman code, the place of the next value is only known after the one before was decoded. Here only
-//! the lengths in a block depend on each other, and many values are put in their places at once. All numbers
-//! are little-endian:
+//! With Huffman codes, the position of a value is known only after the value before it was decoded. In this
+//! form, only the lengths of a block's parts depend on each other, and many values are put in place at once.
+//! All numbers are little-endian:
 //!
 //! | part | bytes | content |
 //! |---|---|---|
@@ -41,11 +41,11 @@ const MARK: [u8; 8] = *b"\xF4fbco\r\n\x01";
 const FACTS: usize = 48;
 /// The number of zero bytes at the end of packed coefficients.
 const PADDING: usize = 64;
-/// The nibble that says that a difference of DC is a byte.
+/// The nibble that means that the difference of DC is stored as a byte.
 const BYTE_DC: i8 = -8;
-/// The byte that says that a difference of DC is a word.
+/// The byte that means that the difference of DC is stored as a word.
 const WORD_DC: i8 = i8::MIN;
-/// The number of streams in which a row may begin at any offset.
+/// The number of streams: bitmaps, nibbles, bytes and words. The index says where each row begins in them.
 const STREAMS: usize = 4;
 
 /// The facts that a reader needs before it reads coefficients.
@@ -58,7 +58,7 @@ pub(in crate::jpeg) struct Facts {
     pub(in crate::jpeg) channels: u8,
     /// The EXIF orientation, 1 to 8.
     pub(in crate::jpeg) orientation: u8,
-    /// The number of pixels across an MCU, if regions of the file may be decoded.
+    /// The width of an MCU in pixels; `None` if the image must be decoded as a whole.
     pub(in crate::jpeg) mcu_width: Option<u8>,
 }
 

@@ -5,8 +5,8 @@ use super::super::library::DecodableScan;
 use super::expand::{self, Escapes, PackedBlock};
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
-/// The parts of packed coefficients. The streams, in which rows begin at any offset, extend to the end of all
-/// bytes.
+/// The parts of packed coefficients. Each stream extends to the end of all bytes, so that whole registers can
+/// be loaded anywhere in it.
 struct CoefficientParts<'a> {
     header: &'a [u8],
     index: &'a [[u8; 4]],
@@ -53,12 +53,12 @@ pub(in super::super) fn header(packed: &[u8]) -> Option<&[u8]> {
     CoefficientParts::split(packed).map(|parts| parts.header)
 }
 
-/// The place of the next block in each part.
+/// The position of the next block in each part.
 #[derive(Clone, Copy, Default)]
 struct BlockPlace {
     /// The number of blocks before the next block.
     block: usize,
-    /// The number of bytes of each stream before the next block.
+    /// The number of bytes before the next block, in `bitmaps` and in the other streams.
     bitmaps: usize,
     nibbles: usize,
     bytes: usize,
@@ -68,16 +68,17 @@ struct BlockPlace {
 /// A function that reads an MCU into its blocks.
 pub(super) type ReadMcu = for<'a> fn(&mut Reader<'a>, &mut [&mut Block]) -> Option<()>;
 
-/// A position among the MCUs of packed coefficients.
+/// Reads the MCUs of packed coefficients in order.
 pub(in super::super) struct Reader<'a> {
     parts: CoefficientParts<'a>,
     /// The component of each block of an MCU.
     components: &'a [u8],
     read_mcu: ReadMcu,
-    /// The column of the next MCU that the caller asks for.
+    /// The column of the next MCU that the caller reads or skips.
     column: usize,
     row: usize,
-    /// The column of the MCU that the streams have reached.
+    /// The column of the MCU that is next in the streams. It may be before `column`, because skipped MCUs are
+    /// counted only when a later one is read.
     read_column: usize,
     read_row: Option<usize>,
     place: BlockPlace,
@@ -86,8 +87,8 @@ pub(in super::super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader; `None` if the coefficients do not belong to the scan of their header, whose MCU has blocks
-    /// of these components.
+    /// Makes a reader. `scan` was started from the header of the coefficients, and `components` are the
+    /// components of the blocks of its MCU. Returns `None` if the coefficients do not fit the scan.
     pub(super) fn new(
         packed: &'a [u8],
         scan: &DecodableScan<'_>,
@@ -128,7 +129,8 @@ impl<'a> Reader<'a> {
         self.sound
     }
 
-    /// Reads the MCU that the caller asks for, with the given functions to expand and to count blocks.
+    /// Reads the MCU that the caller asks for, using `expand` for its blocks and `count` for blocks that are
+    /// skipped.
     #[inline(always)]
     pub(super) fn mcu(
         &mut self,
@@ -177,15 +179,16 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// The AC coefficients of a block of the MCU up to their bytes and words, if it has any, and its DC.
+    /// Reads the next block's DC, and its AC coefficients if it has any. Bytes and words of AC remain to be
+    /// read.
     #[inline(always)]
     fn block(&mut self, in_mcu: usize) -> Option<(Option<PackedBlock<'a>>, i16)> {
         let CoefficientParts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
         let head = *blocks.get(self.place.block)?;
         self.place.block += 1;
         let length = head & 15;
-        // The code has no branch, because the processor could not predict which differences are nibbles.
-        // Padding follows the bytes.
+        // Nibbles and bytes are not told apart by a branch, which the processor could not predict. A byte can
+        // always be loaded, because padding follows the bytes.
         let (nibble, byte) = (head as i8 >> 4, *bytes.get(self.place.bytes)? as i8);
         let is_byte = nibble == BYTE_DC;
         self.place.bytes += usize::from(is_byte);
@@ -214,15 +217,15 @@ impl<'a> Reader<'a> {
         Some((Some(packed), dc))
     }
 
-    /// Skips the bytes and words of a block.
+    /// Skips `bytes` bytes and `words` words.
     #[inline(always)]
     fn pass(&mut self, bytes: usize, words: usize) {
         self.place.bytes += bytes;
         self.place.words += words * size_of::<i16>();
     }
 
-    /// Puts words in the places of the coefficients in `which`, a mask that has a bit for each coefficient
-    /// that is not zero.
+    /// Sets those coefficients that are stored as words. `which` is a mask of them among the coefficients
+    /// that are not zero.
     #[cold]
     fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
         for at in

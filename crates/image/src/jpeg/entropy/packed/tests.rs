@@ -1,11 +1,11 @@
-//! Tests that every function that expands gives the result of the plain code, and that damage never causes
-//! more than an error.
+//! Tests that the vector functions expand blocks like the plain code, and that damaged data causes an error
+//! at most.
 
 use super::expand::{self, Count, Escapes, Expand, PackedBlock};
 use crate::RowKey;
 use crate::draws::Draws;
 
-/// The functions that this machine can run.
+/// The vector functions that this machine can run.
 fn ways() -> Vec<(&'static str, (Expand, Count))> {
     #[cfg(target_arch = "x86_64")]
     let ways = [("AVX2", super::avx2::ways()), ("AVX-512", super::avx512::ways())];

@@ -22,13 +22,13 @@ pub(in crate::jpeg) struct PackedImage {
     pub(in crate::jpeg) fits_baseline: bool,
 }
 
-/// The parts of packed coefficients, which grow block by block.
+/// Collects the parts of packed coefficients block by block.
 pub(in super::super) struct Writer {
     mcus_per_row: usize,
     mcu_rows: usize,
     /// The component of each block of an MCU.
     components: Vec<u8>,
-    /// The number of MCUs in the last row so far.
+    /// The number of MCUs that the current row has so far.
     column: usize,
     before: [i16; COMPONENTS],
     index: Vec<[u32; STREAMS]>,
@@ -71,8 +71,8 @@ impl Writer {
         self.mcus_per_row * self.mcu_rows
     }
 
-    /// Adds the blocks of the next MCU, each with the mask of its AC coefficients that are not zero, in
-    /// zigzag order from the highest bit.
+    /// Adds the blocks of the next MCU. Each block comes with a mask of its AC coefficients that are not
+    /// zero: bit `63 - k` stands for coefficient `k` in zigzag order.
     #[inline(always)]
     pub(in super::super) fn add(&mut self, blocks: impl Iterator<Item = (impl Borrow<Block>, u64)>) {
         if self.column == self.mcus_per_row {
@@ -89,8 +89,8 @@ impl Writer {
         }
     }
 
-    /// Returns the nibble for the DC of a block, and stores the difference from the block before if it does
-    /// not fit a nibble.
+    /// Stores the difference of a block's DC from the block before, unless it fits a nibble. Returns the
+    /// nibble.
     fn add_dc(&mut self, component: usize, value: i16) -> u8 {
         let difference = value.wrapping_sub(self.before[component]);
         self.before[component] = value;
@@ -111,7 +111,8 @@ impl Writer {
         let mut left = mask.reverse_bits() >> 1;
         let length = (u64::BITS - left.leading_zeros()).div_ceil(u8::BITS) as u8;
         extend(&mut self.bitmaps, left.to_le_bytes(), length.into());
-        // The loop has no branch for each value, because the processor could not predict it.
+        // The loop writes every value to both lists instead of branching, because the processor could not
+        // predict the branch.
         let ([mut values, mut escapes], [mut count, mut escaped]) = ([[0i16; 64]; 2], [0; 2]);
         while left != 0 {
             let value = block[usize::from(NATURAL[left.trailing_zeros() as usize + 1])];
@@ -139,7 +140,7 @@ impl Writer {
         length
     }
 
-    /// Joins all parts; `None` if they are too large for the numbers of the format.
+    /// Joins all parts; `None` if a size does not fit the 32-bit numbers of the format.
     pub(in super::super) fn finish(self, facts: Facts, header: &[u8]) -> Option<PackedImage> {
         let streams = [&self.bitmaps, &self.nibbles, &self.bytes, &self.words];
         let sizes = [header.len(), self.mcus_per_row, self.mcu_rows];
@@ -162,7 +163,8 @@ impl Writer {
     }
 }
 
-/// Appends the first `count` of `bytes`. A copy of a constant length is faster.
+/// Appends the first `count` of `bytes`. All bytes are appended and then truncated, because a copy of a
+/// constant length is faster.
 #[inline(always)]
 fn extend<const N: usize>(to: &mut Vec<u8>, bytes: [u8; N], count: usize) {
     let before = to.len();

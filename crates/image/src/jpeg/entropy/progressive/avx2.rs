@@ -1,4 +1,5 @@
-//! The loops over blocks with AVX2 and the bit instructions of the same processors.
+//! Decodes the AC scans of progressive JPEGs with AVX2, and with bit instructions that the same processors
+//! have.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -9,7 +10,7 @@ use super::bands::Masks;
 use super::rows::{AcRows, Data};
 use super::tables::{AcTable, First, Refine};
 
-/// Whether this machine has the required features.
+/// Whether this processor has the required instructions.
 pub(super) fn is_here() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
@@ -33,21 +34,21 @@ pub(super) struct Instructions;
 impl Masks for Instructions {
     #[inline(always)]
     fn deposit(bits: u64, mask: u64) -> u64 {
-        // SAFETY: this is used only if [`is_here`] has found the feature, by `refine` and by tests; likewise
-        // below.
+        // SAFETY: only `refine` and tests call this, after [`is_here`] has found the instruction. The same is
+        // true below.
         unsafe { _pdep_u64(bits, mask) }
     }
 
     #[inline(always)]
     fn raise(block: &mut Block, which: u64, negative: u64, step: i16) {
-        // SAFETY: as above, and each load and store is of 16 coefficients.
+        // SAFETY: as above, and each load and store is of 16 coefficients within the block.
         unsafe {
             let (which, negative) = (_mm256_set1_epi64x(which as i64), _mm256_set1_epi64x(negative as i64));
             let (step, one) = (_mm256_set1_epi16(step), _mm256_set1_epi16(1));
             for (part, place) in block.as_chunks_mut::<16>().0.iter_mut().zip(&PLACES) {
                 let bytes = _mm256_load_si256((&raw const place.bytes).cast());
                 let bits = _mm256_load_si256((&raw const place.bits).cast());
-                // The register gets all ones for each coefficient whose bit is one.
+                // Sets all bits of each coefficient that has a bit in `mask`.
                 let spread =
                     |mask| _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_shuffle_epi8(mask, bytes), bits), bits);
                 let values = _mm256_loadu_si256(part.as_ptr().cast());
@@ -59,8 +60,9 @@ impl Masks for Instructions {
     }
 }
 
-/// Where the bits of 16 coefficients in natural order are in a mask, which both halves of a register hold:
-/// the byte of each, and its bit in that byte.
+/// Where the bits of 16 coefficients, which are in natural order, are in the mask of a block: for each
+/// coefficient, the number of the byte, and the bit within that byte. Each half of a register holds the whole
+/// mask.
 #[repr(C, align(32))]
 struct BitPlaces {
     bytes: [[u8; 2]; 16],
@@ -68,7 +70,7 @@ struct BitPlaces {
 }
 
 static PLACES: [BitPlaces; 4] = {
-    /// The index of a byte outside a register, which becomes zero.
+    /// The shuffle index that gives a zero byte.
     const NONE: u8 = 0x80;
     const EMPTY: BitPlaces = BitPlaces { bytes: [[NONE; 2]; 16], bits: [0; 16] };
     let mut places = [EMPTY; 4];

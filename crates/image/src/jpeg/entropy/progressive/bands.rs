@@ -1,59 +1,60 @@
-//! The AC coefficients of one block in a scan of a progressive JPEG (ITU-T T.81, G.1.2.2 and G.1.2.3).
+//! Decodes the AC coefficients of one block in a scan of a progressive JPEG (ITU-T T.81, G.1.2.2 and
+//! G.1.2.3).
 //!
-//! Each block has a mask of its coefficients that are not zero. With it, a refining scan finds the
-//! coefficients that it corrects and the zeros that it counts without reading the block, and reads all
-//! corrections up to the next code at once. The place of a code depends on the code before, so finding it
-//! takes as little work as possible. Everything else waits until the block ends: then all of its coefficients
-//! are changed together.
+//! Each block has a mask of its coefficients that are not zero. A refining scan corrects these coefficients
+//! and counts the zeros between them. With the mask, it finds both without reading the block, and reads all
+//! correction bits up to the next code at once. A code can only be found after the code before it, so the
+//! loop does no more than that; the coefficients are changed together at the end of the block.
 
 use super::super::bits::Reader;
 use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::tables::{AcTable, END, First, Refine};
 
-/// The number of codes that are read between refills of 56 bits: 4 x 10 bits, or 26 for one that is not in
-/// the index and 3 x 10.
+/// The number of codes to read between refills of 56 bits: 4 x 10 bits, or 26 bits for a code that is not in
+/// the table and 3 x 10.
 const CODES: usize = 4;
-/// The number of bits that are read at once.
+/// The number of bits that a refill makes available.
 const AT_ONCE: u32 = 56;
-/// The number of bits that are still available after the longest code and its sign or number.
+/// The number of bits that are still available after the longest code with the bits that belong to it.
 const AFTER_CODE: u32 = AT_ONCE - 31;
 
-/// The range of coefficients that a scan sends, and their lowest bit.
+/// The range of coefficients that a scan codes, and their lowest coded bit.
 #[derive(Clone, Copy)]
 pub(super) struct Band {
     /// The first and the last coefficient, in zigzag order.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// The lowest bit that the scan sends.
+    /// The number of the lowest bit that the scan codes.
     pub(super) low: u8,
 }
 
 impl Band {
-    /// The mask of the coefficients from `from` on, which is at most the last one.
+    /// The mask of the band's coefficients from number `from` to the last.
     fn from(self, from: u32) -> u64 {
         (u64::MAX >> from) & (u64::MAX << (63 - self.last))
     }
 }
 
-/// The bit of a coefficient in the mask of a block. The first coefficient has the highest bit, as in the
-/// data.
+/// The bit of a coefficient in the mask of a block. The first coefficient in zigzag order has the highest
+/// bit.
 fn bit(at: u32) -> u64 {
     1 << 63 >> at
 }
 
-/// The operations on the mask of a block, for one kind of machine.
+/// Operations on the mask of a block, with plain code or with instructions of some processors.
 pub(super) trait Masks {
-    /// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or an equivalent.
+    /// Puts the lowest bits of `bits`, in order, at the positions where `mask` has ones, like the instruction
+    /// PDEP.
     fn deposit(bits: u64, mask: u64) -> u64;
 
-    /// Adds `step` to the coefficients in `which`, away from zero. Zeros become `step`, or `-step` if they
-    /// are in `negative`.
+    /// Moves the coefficients in the mask `which` away from zero by `step`. Coefficients that are zero become
+    /// `step`, or `-step` if they are in the mask `negative`.
     fn raise(block: &mut Block, which: u64, negative: u64, step: i16);
 }
 
-/// Reads the coefficients of a block in the first scan of its band. Returns the number of blocks after it
-/// that have no coefficients in this scan.
+/// Reads the coefficients of a block in the first scan of its band. Returns how many of the following blocks
+/// have no coefficients in this scan.
 #[inline(always)]
 pub(super) fn first(
     bits: &mut Reader<'_>,
@@ -84,7 +85,7 @@ pub(super) fn first(
             block[usize::from(NATURAL[at as usize])] = value;
             *nonzero |= if value != 0 { bit(at) } else { 0 };
             if at == band.last {
-                // A code for a run of zeros never ends a block.
+                // A code for a run of zeros must not end a block.
                 bits.head.damaged |= entry.value == 0;
                 return 0;
             }
@@ -92,7 +93,8 @@ pub(super) fn first(
     }
 }
 
-/// Refines a block. Returns how many of the next blocks have only corrections.
+/// Refines a block: corrects its coefficients, and adds new ones. Returns how many of the following blocks
+/// have corrections only.
 #[inline(always)]
 pub(super) fn refine<M: Masks>(
     bits: &mut Reader<'_>,
@@ -102,14 +104,15 @@ pub(super) fn refine<M: Masks>(
 ) -> u32 {
     let whole = band.from(band.first);
     let (which, zeros) = (*nonzero & whole, !*nonzero & whole);
-    // A single bit stands at the number of zeros that are left, so that a shift and one instruction find the
-    // zero that a code refers to.
+    // `left` has a single bit, whose position is the number of zeros that are left. A shift and PDEP then
+    // find the zero that a code refers to.
     let mut left = 1 << zeros.count_ones();
     let (mut at, mut raised) = (band.first, 0);
     let (mut new, mut negative) = (0, 0);
     bits.refill();
     let run = loop {
-        // The index needs fewer bits than the last refill has left, so it does not wait for the next one.
+        // The lookup needs only bits that are left from the last refill, so it need not wait for the next
+        // one.
         let mut entry = table.short(bits.peek());
         bits.refill();
         if entry.length == 0 {
@@ -127,7 +130,7 @@ pub(super) fn refine<M: Masks>(
             raised = append(bits, raised, (which & band.from(at)).count_ones());
             break entry.value as u32 - 1;
         }
-        // The code skips some zeros, and coefficients that are corrected.
+        // The code skips zeros, and the coefficients between them, which have correction bits.
         left >>= entry.advance % END;
         let found = M::deposit(left, zeros);
         if found == 0 {
@@ -149,7 +152,7 @@ pub(super) fn refine<M: Masks>(
     run
 }
 
-/// Refines a block that has no new coefficients.
+/// Corrects the coefficients of a block that gets no new ones.
 #[inline(always)]
 pub(super) fn correct<M: Masks>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
     bits.refill();
@@ -164,8 +167,8 @@ pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
     nonzero & band.from(band.first) != 0
 }
 
-/// Appends `count` bits to `read`, which collects the bits of a block. At least [`AFTER_CODE`] bits are
-/// loaded before the call, and enough for an index after it.
+/// Appends the next `count` bits to `read`, the correction bits of a block. Before the call, at least
+/// [`AFTER_CODE`] bits must be available; after it, there are enough for a lookup.
 #[inline(always)]
 fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
     if count > AFTER_CODE {
@@ -181,7 +184,7 @@ fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
         bits.refill();
         return read;
     }
-    // The shift is done in two parts, because there may be no bit to read.
+    // The shift is done in two steps, because a shift by 64 bits (if `count` is 0) is not possible.
     read = read << count | bits.peek() >> 1 >> (63 - count);
     bits.consume(count as u8);
     read

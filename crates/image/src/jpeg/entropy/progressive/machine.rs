@@ -1,4 +1,4 @@
-//! Chooses the loops over the blocks of a scan for this machine.
+//! Chooses the fastest functions that decode AC scans on this processor.
 #![allow(unsafe_code)]
 
 use super::super::block::Block;
@@ -9,7 +9,7 @@ use super::bands::Masks;
 use super::rows::{AcRows, Data};
 use super::tables::{AcTable, First, Refine};
 
-/// The loops over AC scans. They return `None` if a scan is invalid.
+/// The functions that decode AC scans. They return `None` if a scan is invalid.
 #[derive(Clone, Copy)]
 pub(super) struct Machine {
     pub(super) first: fn(&mut AcRows<'_>, &mut Data<'_>, &AcTable<First>) -> Option<()>,
@@ -17,14 +17,14 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The fastest loops that this machine can run.
+    /// The fastest functions that this processor can run.
     pub(super) fn detected() -> Machine {
         #[cfg(target_arch = "x86_64")]
         if avx2::is_here() {
             return Machine {
-                // SAFETY: the machine has the features.
+                // SAFETY: the processor has the instructions.
                 first: |rows, data, table| unsafe { avx2::first(rows, data, table) },
-                // SAFETY: as above.
+                // SAFETY: as above, it has the instructions.
                 refine: |rows, data, table| unsafe { avx2::refine(rows, data, table) },
             };
         }
@@ -35,7 +35,7 @@ impl Machine {
     }
 }
 
-/// The loops for any machine, which work bit by bit.
+/// The operations on masks for any processor, bit by bit.
 struct Plain;
 
 impl Masks for Plain {
@@ -80,7 +80,7 @@ mod tests {
             let block: Block =
                 std::array::from_fn(|_| [0, 1, -1, 300, i16::MIN, i16::MAX][draws.below(6) as usize]);
             let step = 1 << draws.below(14);
-            // Only zeros can become negative.
+            // Only coefficients that are zero may be in `negative`.
             let of_zeros = (0..64).filter(|at| block[usize::from(NATURAL[*at])] == 0);
             let negative = negative & of_zeros.fold(0, |mask, at| mask | 1 << (63 - at));
             let [mut plain, mut instructions] = [block; 2];

@@ -1,7 +1,8 @@
-//! Progressive JPEG (ITU-T T.81, annex G): reads all scans, from the file to the coefficients.
+//! Decodes progressive JPEGs (ITU-T T.81, annex G): reads all scans of a file, and returns the coefficients.
 //!
-//! A file is declined if it is invalid, if it has anything but Huffman tables, comments and scans between its
-//! scans, or if its scans do not send every bit of every coefficient: the library smooths such images.
+//! A file is left to libjpeg-turbo if it is invalid, if it has anything but Huffman tables, restart
+//! intervals, comments and application data between its scans, or if the scans do not code every bit of every
+//! coefficient, because libjpeg-turbo smooths such images.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -20,15 +21,15 @@ use scan::{Definitions, Lookups, Scan, SentBits};
 
 const SOF_PROGRESSIVE: u8 = 0xC2;
 
-/// The lookup tables of a thread for the scans of progressive JPEGs.
+/// The lookup tables for scans of progressive JPEGs, which a thread reuses.
 #[derive(Default)]
 pub(super) struct Progressive {
     lookups: Lookups,
 }
 
 impl Progressive {
-    /// Decodes all coefficients, of at most `memory` bytes, into `planes`. Returns the header of a baseline
-    /// JPEG with the same coefficients, and its frame; `None` if the file is declined.
+    /// Decodes all coefficients into `planes`, if they take at most `memory` bytes. Returns the header of a
+    /// baseline JPEG with the same coefficients, and its frame; `None` if the file is left to libjpeg-turbo.
     pub(super) fn decode(
         &mut self,
         encoded: &[u8],

@@ -1,4 +1,4 @@
-//! The loops over the blocks of an AC scan.
+//! Decodes an AC scan of a progressive JPEG, block by block.
 
 use super::super::bits::{Bits, Head};
 use super::super::block::Block;
@@ -7,21 +7,22 @@ use super::bands::{self, Band, Masks};
 use super::tables::{AcTable, First, Refine};
 use crate::jpeg::markers::RST;
 
-/// The number of different restart markers.
+/// The number of restart markers, which are numbered in turn.
 const RESTARTS: u8 = 8;
 
-/// The data of a scan.
+/// The coded data of a scan, and its restart markers.
 pub(super) struct Data<'a> {
     pub(super) bits: Bits<'a>,
     /// The number of MCUs between restart markers.
     pub(super) interval: usize,
-    /// The number of MCUs until the next marker.
+    /// The number of MCUs until the next restart marker.
     pub(super) until_restart: usize,
     pub(super) restart: u8,
 }
 
 impl Data<'_> {
-    /// Begins an MCU, and returns whether a restart marker preceded it. `None` if one is missing.
+    /// Begins the next MCU. Returns whether a restart marker came before it, or `None` if a marker is
+    /// missing.
     #[inline(always)]
     pub(super) fn begin(&mut self) -> Option<bool> {
         if self.interval == 0 {
@@ -38,14 +39,15 @@ impl Data<'_> {
         Some(due)
     }
 
-    /// Whether [`go_on`](Self::go_on) must be called before a block at a position is read.
+    /// Whether [`go_on`](Self::go_on) must be called before the block at `head`, a position in the data, is
+    /// read.
     #[inline(always)]
     fn needs_more(&self, head: Head) -> bool {
         self.interval > 0 || !self.bits.covers(head)
     }
 
-    /// Continues at a position, with the bits of the next block. Returns `None` if a restart marker comes
-    /// before a run that has `run` more blocks is over.
+    /// Continues at `head`, a position in the data, and makes the bits of the next block available. Returns
+    /// `None` if a restart marker is missing, or comes while `run` blocks of a run are still to come.
     #[inline(never)]
     fn go_on(&mut self, head: Head, run: u32) -> Option<()> {
         self.bits.go_to(head);
@@ -57,18 +59,19 @@ impl Data<'_> {
     }
 }
 
-/// The blocks of the one component of an AC scan.
+/// The blocks of an AC scan, which has a single component.
 pub(super) struct AcRows<'a> {
     pub(super) planes: &'a mut Planes,
     pub(super) grid: Grid,
     pub(super) band: Band,
-    /// Whether this is the first scan of the component. Such a scan also clears the blocks, so that they are
-    /// read from memory once.
+    /// Whether this is the first AC scan of the component. It also clears each block just before it writes to
+    /// it, so that the block is loaded from memory only once.
     pub(super) clears: bool,
 }
 
 impl AcRows<'_> {
-    /// Iterates over the blocks of each row, with the masks of non-zero coefficients.
+    /// Iterates over the rows of blocks, and in each row over the blocks with their masks of non-zero
+    /// coefficients.
     fn each(&mut self) -> impl Iterator<Item = impl Iterator<Item = (&mut Block, &mut u64)>> {
         let Grid { start, stride, width, height, .. } = self.grid;
         let blocks = self.planes.blocks[start..].chunks_mut(stride);

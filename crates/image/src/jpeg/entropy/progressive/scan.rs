@@ -1,4 +1,4 @@
-//! One scan of a progressive JPEG.
+//! Decodes one scan of a progressive JPEG.
 
 use std::rc::Rc;
 
@@ -12,9 +12,9 @@ use super::machine::Machine;
 use super::rows::{AcRows, Data};
 use super::tables::{AcTable, First, Refine};
 
-/// The number of Huffman tables of each kind, DC and AC, that may be defined when a scan begins.
+/// The most Huffman tables of each kind (DC and AC) that a file may define at the same time.
 const TABLES: usize = 4;
-/// The highest place that the lowest bit of a scan may have.
+/// The highest bit number that a scan may have as its lowest bit.
 const HIGHEST_LOW: u8 = 13;
 const COEFFICIENTS: usize = 64;
 
@@ -42,7 +42,7 @@ impl Definitions {
     }
 }
 
-/// The lookup tables, which are reused for each image.
+/// The lookup tables for Huffman codes, which are reused for later images.
 #[derive(Default)]
 pub(super) struct Lookups {
     dc: Known<DcTable>,
@@ -54,7 +54,8 @@ fn table<T: CodeTable>(known: &mut Known<T>, definition: &Option<Definition>) ->
     known.table(definition.as_ref()?)
 }
 
-/// For each coefficient of each component, the lowest bit that was sent so far; `None` if none was.
+/// For each coefficient of each component, the lowest bit that the scans so far have coded; `None` if they
+/// have coded none.
 pub(super) struct SentBits(Vec<[Option<u8>; COEFFICIENTS]>);
 
 impl SentBits {
@@ -62,17 +63,18 @@ impl SentBits {
         SentBits(vec![[None; COEFFICIENTS]; frame.components.len()])
     }
 
-    /// Whether no AC coefficient of a component was sent so far.
+    /// Whether no scan so far has coded AC coefficients of this component.
     fn is_first_of_ac(&self, component: usize) -> bool {
         self.0[component][1..].iter().all(Option::is_none)
     }
 
-    /// Whether all bits of all coefficients were sent.
+    /// Whether the scans have coded all bits of all coefficients.
     pub(super) fn is_complete(&self) -> bool {
         self.0.as_flattened().iter().all(|low| *low == Some(0))
     }
 
-    /// Notes the bits that a scan sends; `false` if it does not continue where earlier scans ended.
+    /// Records the bits that a scan codes. Returns `false` if the scan does not continue where earlier scans
+    /// ended.
     fn add(&mut self, header: &ScanHeader) -> bool {
         let before = (header.high > 0).then_some(header.high);
         header.components.iter().all(|(component, ..)| {
@@ -88,20 +90,20 @@ impl SentBits {
     }
 }
 
-/// The header of a scan.
+/// The header of a scan: its components, its range of coefficients from `first` to `last`, and its bits.
 struct ScanHeader {
-    /// Each component's index, and the numbers of its tables for DC and AC.
+    /// For each component its index, and the numbers of its Huffman tables for DC and for AC.
     components: Vec<(usize, usize, usize)>,
     first: u8,
     last: u8,
-    /// The lowest bit that was sent before; 0 if none was.
+    /// The lowest bit that earlier scans coded; 0 if there was none.
     high: u8,
-    /// The lowest bit that this scan sends.
+    /// The lowest bit that this scan codes.
     low: u8,
 }
 
 impl ScanHeader {
-    /// Reads the content of a scan header; `None` if it is not one of a progressive JPEG.
+    /// Parses the content of a scan header; `None` if it is invalid in a progressive JPEG.
     fn read(content: &[u8], frame: &Frame) -> Option<ScanHeader> {
         let (count, rest) = content.split_first()?;
         let (components, &[first, last, approximation]) = rest.split_last_chunk()?;
@@ -134,8 +136,8 @@ pub(super) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Decodes a scan into `planes`. `content` is that of the scan's header, and `data` begins with the coded
-    /// data of the scan. Returns the bytes from the next marker on; `None` if anything is invalid.
+    /// Decodes the scan into `planes`. `content` is the content of the scan's header, and `data` begins with
+    /// the coded data of the scan. Returns the bytes from the next marker on; `None` if anything is invalid.
     pub(super) fn decode<'d>(
         &self,
         (content, data): (&[u8], &'d [u8]),
@@ -178,17 +180,18 @@ impl Scan<'_> {
     }
 }
 
-/// The blocks at one place in the MCUs of a DC scan.
+/// One of the blocks of an MCU in a DC scan. It names that block in every MCU.
 struct Unit {
-    /// The place of the block's component in the scan.
+    /// The index of the block's component in the scan.
     component: usize,
-    /// The first block, and the distances to the next blocks across and down.
+    /// The index of this block in the first MCU, and its distance to the same block of the next MCU across
+    /// and down.
     start: usize,
     across: usize,
     down: usize,
 }
 
-/// The blocks of each MCU, and the numbers of MCUs across and down.
+/// The blocks of an MCU, and the number of MCUs across and down.
 fn units(header: &ScanHeader, planes: &Planes) -> (Vec<Unit>, usize, usize) {
     let grid = |(component, ..): &(usize, usize, usize)| planes.grids[*component];
     if let [one] = &header.components[..] {

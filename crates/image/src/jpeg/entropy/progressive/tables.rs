@@ -1,41 +1,42 @@
-//! Tables that look up the next bits of the scans of a progressive JPEG (ITU-T T.81, annex G).
+//! Lookup tables for the Huffman codes of progressive JPEGs (ITU-T T.81, annex G).
 //!
-//! Most progressive files have a table of their own for each scan, so making one must be quick as well.
+//! Most progressive files define new codes for each scan, so tables must not only be fast to use but also
+//! fast to make.
 
 use std::marker::PhantomData;
 
 use super::super::tables::{CodeTable, Codes, Definition, MAX_CODE_BITS};
 
-/// The number of bits with which a symbol is looked up.
+/// The number of bits that the table is indexed by.
 const INDEX: u32 = 10;
 const ENTRIES: usize = 1 << INDEX;
 
-/// An advance beyond the end of any band, which marks a code that ends blocks.
+/// The value of `advance` that marks an end-of-band code. It is beyond the last coefficient of any band.
 pub(super) const END: u8 = 64;
 /// The most bits of an AC coefficient of 8-bit samples.
 const MAX_VALUE_BITS: u8 = 10;
 
-/// A code and what follows it.
+/// A Huffman code with the value that follows it.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub(super) struct CodeEntry {
-    /// The value of the coefficient, or the number of blocks for a code that ends blocks.
+    /// The value of the coefficient; for an end-of-band code, the number of blocks that it ends.
     pub(super) value: i16,
-    /// The number of coefficients that the code advances.
+    /// The number of coefficients by which the code advances.
     pub(super) advance: u8,
-    /// The number of bits of the code and its value; 0 if the bits are not a code, or if the index has fewer
-    /// bits. Then `value` is the length of the code (0 if it is longer than the index), and `advance` its
-    /// symbol.
+    /// The number of bits of the code and its value. It is 0 if they are longer than the index of the table.
+    /// Then `value` is the length of the code and `advance` is its symbol, but both are 0 if the code alone
+    /// is longer than the index, or if the bits do not begin with a code.
     pub(super) length: u8,
 }
 
-/// How the symbols of a kind of scan are read.
+/// The meaning of symbols in a kind of scan: the first scan of a band, or a refining scan.
 pub(super) trait Symbols {
-    /// The entry of a symbol whose code has `length` bits.
+    /// The entry for a symbol whose code has `length` bits. `bits` begins with the code.
     fn entry(length: u8, symbol: u8, bits: u64) -> CodeEntry;
 }
 
-/// The AC table of a scan.
+/// The lookup table for the AC codes of a scan.
 pub(super) struct AcTable<S> {
     codes: Codes,
     entries: Box<[CodeEntry; ENTRIES]>,
@@ -61,13 +62,15 @@ impl<S: Symbols> CodeTable for AcTable<S> {
 }
 
 impl<S: Symbols> AcTable<S> {
-    /// The entry at the beginning of `bits`, if it is completely within the index.
+    /// Looks up the code at the beginning of `bits`. It is found if the code and its value are no longer than
+    /// the index.
     #[inline(always)]
     pub(super) fn short(&self, bits: u64) -> CodeEntry {
         self.entries[(bits >> (64 - INDEX)) as usize]
     }
 
-    /// The entry at the beginning of `bits`, whatever its length, after the index gave `short`.
+    /// Finds the code at the beginning of `bits` if [`short`](Self::short) has not found it and returned the
+    /// entry `short`.
     #[cold]
     pub(super) fn long(&self, bits: u64, short: CodeEntry) -> CodeEntry {
         const { assert!(MAX_CODE_BITS + 15 <= 56, "a code and its value are there after a refill") };
@@ -81,13 +84,13 @@ impl<S: Symbols> AcTable<S> {
     }
 }
 
-/// The entry of a code that ends blocks; the number of these blocks follows in `size` bits.
+/// The entry of an end-of-band code. The number of blocks that it ends follows in `size` bits.
 fn end(length: u8, size: u8, bits: u64) -> CodeEntry {
     let more = (bits << length >> 1 >> (63 - size)) as i16;
     CodeEntry { value: (1 << size) + more, advance: END, length: length + size }
 }
 
-/// The symbols of the first scan of a band.
+/// The symbols in the first scan of a band.
 pub(super) struct First;
 
 impl Symbols for First {
@@ -107,8 +110,8 @@ impl Symbols for First {
     }
 }
 
-/// The symbols of a scan that refines its band. The value of an entry is the sign of a new coefficient: 1, -1
-/// or none.
+/// The symbols in a scan that refines a band. The value of an entry is that of a new coefficient: 1, -1, or 0
+/// for none.
 pub(super) struct Refine;
 
 impl Symbols for Refine {

@@ -1,4 +1,4 @@
-//! Tests that rows made by this crate equal those of the library.
+//! Tests that the rows of pixels made by this crate equal those of libjpeg-turbo.
 
 use super::super::Request;
 use super::super::library::Library;
@@ -7,10 +7,10 @@ use crate::RowKey;
 use crate::draws::Draws;
 use crate::jpeg::ffi;
 
-/// The bits in the index of a coefficient that is among the first four in both directions.
+/// A mask for the index of a coefficient, which makes it one of the lowest four frequencies across and down.
 const LOWEST: usize = 0b011_011;
 
-/// The combinations of a transform and a conversion of colours that this machine can run.
+/// Every combination of a transform and a colour conversion that this processor can run.
 fn ways() -> Vec<Functions> {
     let with = |transform| {
         let reduced = transform::reduced();
@@ -19,8 +19,8 @@ fn ways() -> Vec<Functions> {
     transform::all().flat_map(with).collect()
 }
 
-/// Fills a block with coefficients of every size, even larger than encoders write, and sometimes leaves it
-/// flat or nearly so.
+/// Fills a block with random coefficients of every size, also larger than encoders write. Some blocks have
+/// only DC, or little more.
 fn fill(draws: &mut Draws, block: &mut Block) {
     let most = 1 << (1 + draws.below(16));
     *block = [0; 64];
@@ -48,7 +48,7 @@ fn decoded(
     out
 }
 
-/// A JPEG with quantisation steps of 16 bits, larger than any that an encoder writes.
+/// Gives a JPEG quantisation steps of 16 bits, which are larger than those that encoders write.
 fn with_large_steps(encoded: &[u8], draws: &mut Draws) -> Vec<u8> {
     const NARROW: [u8; 4] = [0xFF, 0xDB, 0, 67];
     const WIDE: [u8; 4] = [0xFF, 0xDB, 0, 131];
@@ -71,7 +71,7 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
     let (mut whole, mut reduced) = (0, 0);
     for seed in 0..1600 {
         let reduction = 1 << [0, 0, 0, 1, 2, 3][draws.below(6) as usize];
-        // Some images are wider than the number of pixels that any function makes at a time.
+        // Some images are wider than the number of pixels that any colour conversion handles at a time.
         let most = if draws.below(4) == 0 { 1200 } else { 190 };
         let (width, height) = (1 + draws.below(most * reduction), 1 + draws.below(70 * reduction));
         let rgb = vec![0; width as usize * height as usize * 3];

@@ -1,5 +1,5 @@
-//! The transform with AVX2: two blocks at a time, with less work for blocks that have only their lowest
-//! frequencies.
+//! The inverse cosine transform with AVX2, two blocks at a time. Blocks that have only their lowest
+//! frequencies take less work.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -8,20 +8,20 @@ use super::super::block::Block;
 use super::constants::*;
 use super::job::{Job, SIDE, Transform};
 
-/// The number of bits that the first pass rounds away, as the type that intrinsics take.
+/// The number of bits that the first pass rounds away, in the type that shift instructions take.
 const FIRST: i32 = FIRST_SHIFT as i32;
-/// The number of bits that the second pass rounds away, as the type that intrinsics take.
+/// The number of bits that the second pass rounds away, in the same type.
 const SECOND: i32 = SECOND_SHIFT as i32;
-/// The number of fractional bits of a constant, as the type that intrinsics take.
+/// The number of fractional bits of a constant, in the same type.
 const BITS: i32 = CONSTANT_BITS as i32;
 /// The number of blocks in a register.
 pub(super) const BLOCKS: usize = 2;
 /// The number of bytes of a row of a block.
 const ROW: usize = 16;
 
-/// The transform, if this machine has the required features.
+/// The transform, if this processor has the required instructions.
 pub(super) fn transform() -> Option<Transform> {
-    // SAFETY: the function is only handed out where the machine has the feature.
+    // SAFETY: the function is returned only if the processor has AVX2.
     is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
 }
 
@@ -31,13 +31,13 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
     for (blocks, offsets) in job.blocks.as_chunks().0.iter().zip(job.offsets.as_chunks().0) {
         let [first, second] = offsets;
         let starts = [job.start + first, job.start + second];
-        // SAFETY: the places of the job are within the samples.
+        // SAFETY: `fits` has checked that the samples of both blocks are within `samples`.
         unsafe { transform_256(blocks, job.quantization, (starts, job.pitch), samples) };
     }
 }
 
 /// # Safety
-/// Eight rows of eight bytes, from each start on and with this pitch, must be within the samples.
+/// For each block, eight rows of eight bytes must be within `samples`, from its start and with this pitch.
 #[target_feature(enable = "avx2")]
 unsafe fn transform_256(
     blocks: &[&Block; BLOCKS],
@@ -50,12 +50,12 @@ unsafe fn transform_256(
     let upper = _mm256_or_si256(_mm256_or_si256(rows[1], rows[2]), rows[3]);
     let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], upper), lower);
     let is_low = is_zero(_mm256_or_si256(right, lower));
-    // These blocks have no AC below the first row. The library skips their first pass, and the result differs
-    // if that pass would overflow.
+    // Blocks with no coefficients below the first row get the result of the first pass directly.
+    // libjpeg-turbo skips the pass for them, and the pass would give another result if it overflowed.
     let flat = without(_mm256_or_si256(upper, lower));
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
-        // SAFETY: the caller vouches for the places.
+        // SAFETY: the caller guarantees that the rows are within `samples`.
         return unsafe { write([all; 4], places, samples) };
     }
     let used = if is_low { 4 } else { 8 };
@@ -85,11 +85,11 @@ unsafe fn transform_256(
     for (pair, bytes) in bytes.iter_mut().enumerate() {
         *bytes = _mm256_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
     }
-    // SAFETY: the caller vouches for the places.
+    // SAFETY: the caller guarantees that the rows are within `samples`.
     unsafe { write(bytes, places, samples) }
 }
 
-/// The order of 32-bit numbers that swaps the halves of a block's row.
+/// The shuffle order that swaps the halves of each block's row.
 const SWAPPED: i32 = 0b01_00_11_10;
 
 #[inline]
@@ -98,11 +98,12 @@ pub(super) fn is_zero(numbers: __m256i) -> bool {
     _mm256_testz_si256(numbers, numbers) == 1
 }
 
-/// The pixels around zero of two rows, for blocks that have only DC, given in `rows`.
+/// The samples of two blocks that have only DC, before the shift to unsigned levels. `rows` holds their first
+/// rows; all samples of a block are the same.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn same(rows: __m256i) -> __m256i {
-    // Both passes together divide by 32 and round halves up.
+    // Both passes together divide by 32, and round halves up.
     let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(rows);
     let half = _mm256_and_si256(_mm256_srli_epi16::<4>(shifted), _mm256_set1_epi16(1));
     let level = _mm256_add_epi16(_mm256_srai_epi16::<5>(shifted), half);
@@ -110,7 +111,7 @@ fn same(rows: __m256i) -> __m256i {
     _mm256_shuffle_epi8(bytes, _mm256_setzero_si256())
 }
 
-/// Stores eight rows of both blocks; each register holds two of them.
+/// Stores the eight rows of both blocks. Each register holds two rows of each block.
 ///
 /// # Safety
 /// The requirement of [`transform_256`] must hold.
@@ -122,7 +123,7 @@ unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize),
         let bytes = _mm256_add_epi8(bytes, centre);
         let each = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
         for (start, bytes) in starts.into_iter().zip(each) {
-            // SAFETY: the caller vouches for eight rows of eight bytes.
+            // SAFETY: the caller guarantees that eight rows of eight bytes are within `samples`.
             unsafe {
                 let first = samples.as_mut_ptr().add(start + 2 * pair * pitch);
                 let second = first.add(pitch);
@@ -133,7 +134,7 @@ unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize),
     }
 }
 
-/// Sets all bits of the halves that have no coefficient.
+/// Returns all ones for each block whose half of the register has only zeros, and zeros for the others.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn without(coefficients: __m256i) -> __m256i {
@@ -141,7 +142,7 @@ pub(super) fn without(coefficients: __m256i) -> __m256i {
     _mm256_and_si256(without, _mm256_shuffle_epi32::<SWAPPED>(without))
 }
 
-/// The rows of two blocks of 8x8 16-bit numbers; each register holds one row of each block.
+/// Loads two blocks of 8x8 16-bit numbers. Each register gets the same row of both blocks.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn by_rows<T>(blocks: &[&[T; 64]; BLOCKS]) -> [__m256i; 8] {
@@ -149,20 +150,20 @@ pub(super) fn by_rows<T>(blocks: &[&[T; 64]; BLOCKS]) -> [__m256i; 8] {
     let [first, second] = blocks.map(|block| block.as_ptr().cast::<u8>());
     let mut rows = [_mm256_setzero_si256(); 8];
     for (at, row) in rows.iter_mut().enumerate() {
-        // SAFETY: 16 bytes are read of each of eight rows, which a block has.
+        // SAFETY: a block has eight rows of 16 bytes, and each load takes one of them.
         *row = unsafe { _mm256_loadu2_m128i(second.add(at * ROW).cast(), first.add(at * ROW).cast()) };
     }
     rows
 }
 
-/// Swaps rows and columns in each block.
+/// Transposes each block (swaps rows and columns).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
     interleaved(interleaved(interleaved(rows)))
 }
 
-/// Interleaves each row with the fourth row after it.
+/// Interleaves the numbers of each of the first four rows with those of the row four below it.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
@@ -170,11 +171,11 @@ fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
     [a, e, b, f, c, g, d, h]
 }
 
-/// One pass of the transform over every column.
+/// One pass of the transform, along each column.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
-    // These are the even rows.
+    // The even part of the transform, from the rows with even numbers.
     let two_and_six = pairs(rows[2], rows[6]);
     let two = weighed(two_and_six, C_0_541, C_0_541 - C_1_847);
     let three = weighed(two_and_six, C_0_541 + C_0_765, C_0_541);
@@ -182,7 +183,7 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
     let one = widened::<SHIFT, BITS>(_mm256_sub_epi16(rows[0], rows[4]));
     let even = [sum(zero, three), sum(one, two), difference(one, two), difference(zero, three)];
 
-    // These are the odd rows.
+    // The odd part of the transform, from the rows with odd numbers.
     let sums = pairs(_mm256_add_epi16(rows[7], rows[3]), _mm256_add_epi16(rows[5], rows[1]));
     let third = weighed(sums, C_1_175 - C_1_961, C_1_175);
     let fourth = weighed(sums, C_1_175, C_1_175 - C_0_390);
@@ -198,7 +199,8 @@ fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
     combined::<SHIFT, _>(even, odd)
 }
 
-/// A [`pass`] over rows whose last four are zeros, given as the first and third and as the fourth and second.
+/// A [`pass`] over rows of which the last four are zero. `even_rows` interleaves the first and the third row,
+/// and `odd_rows` the fourth and the second.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn low_pass<const SHIFT: i32, const N: usize>(even_rows: Sums<N>, odd_rows: Sums<N>) -> [__m256i; 8] {
@@ -219,7 +221,8 @@ fn low_pass<const SHIFT: i32, const N: usize>(even_rows: Sums<N>, odd_rows: Sums
     combined::<SHIFT, _>(even, odd)
 }
 
-/// Combines both halves of a pass: their sums and differences.
+/// Combines the even and the odd part of a pass: the first four rows are their sums, the last four their
+/// differences.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>; 4]) -> [__m256i; 8] {
@@ -231,24 +234,25 @@ fn combined<const SHIFT: i32, const N: usize>(even: [Sums<N>; 4], odd: [Sums<N>;
     done
 }
 
-/// 32-bit numbers for the lower half of each block's columns, and for the upper half unless it is zeros.
+/// 32-bit numbers for a row of each block: one register for the left half of the columns, and one for the
+/// right half, which is left out if its numbers are zero.
 pub(super) type Sums<const N: usize> = [__m256i; N];
 
-/// The numbers of two rows, interleaved.
+/// Interleaves the numbers of two rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn pairs(a: __m256i, b: __m256i) -> Sums<2> {
     [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
 }
 
-/// The [`pairs`] of rows whose upper half is zeros.
+/// The [`pairs`] of two rows whose right half is zero.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn first_pairs(a: __m256i, b: __m256i) -> Sums<1> {
     [_mm256_unpacklo_epi16(a, b)]
 }
 
-/// The sums of pairs, each number times its constant.
+/// Multiplies the two numbers of each pair by `a` and `b`, and adds the products.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn weighed<const N: usize>(mut pairs: Sums<N>, a: i16, b: i16) -> Sums<N> {
@@ -277,7 +281,8 @@ pub(super) fn difference<const N: usize>(mut a: Sums<N>, b: Sums<N>) -> Sums<N> 
     a
 }
 
-/// A row with `BITS` fractional bits, plus half of the unit that is rounded away in the end.
+/// A row as 32-bit numbers with `BITS` fractional bits, plus half of the unit that the pass rounds to in the
+/// end.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2> {
@@ -289,7 +294,7 @@ pub(super) fn widened<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<2
     sums
 }
 
-/// The lower half of a row, [widened](widened).
+/// The left half of a row, [widened](widened).
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn widened_first<const SHIFT: i32, const BITS: i32>(row: __m256i) -> Sums<1> {

@@ -1,13 +1,14 @@
-//! The numbers of the transform, of Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed point.
+//! The constants of the inverse cosine transform by Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed
+//! point.
 
 /// The number of fractional bits of a constant.
 pub(super) const CONSTANT_BITS: u32 = 13;
-/// The number of fractional bits that the first pass leaves.
+/// The number of fractional bits that the results of the first pass have.
 pub(super) const PASS_BITS: u32 = 2;
-/// The number of bits that each pass rounds away. The second pass divides by 8 as well.
+/// The number of bits that each pass rounds away. In the second pass, three of them divide by 8.
 pub(super) const FIRST_SHIFT: u32 = CONSTANT_BITS - PASS_BITS;
 pub(super) const SECOND_SHIFT: u32 = CONSTANT_BITS + PASS_BITS + 3;
-/// The number to add to signed bytes around zero to get unsigned levels.
+/// The number to add to signed samples around zero to get unsigned samples.
 pub(super) const CENTRE: i8 = i8::MIN;
 
 /// Converts a number to fixed point with [`CONSTANT_BITS`] fractional bits.

@@ -1,7 +1,7 @@
-//! The transform to smaller blocks with AVX2: 4, 2 or 1 samples across and down, from the lowest frequencies
-//! of the blocks.
+//! The inverse cosine transform with AVX2 for images that are reduced: a block gives 4, 2 or 1 samples across
+//! and down, from its lowest frequencies.
 //!
-//! The constants are those of the library for an image at half, a quarter or an eighth of its scale.
+//! The constants are those of libjpeg-turbo for an image at 1/2, 1/4 or 1/8 of its size.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -11,23 +11,23 @@ use super::avx2::*;
 use super::constants::*;
 use super::job::{Job, Transform};
 
-/// The number of bits that each pass rounds away for four samples across and down: one more than for a whole
-/// block, because the sums are twice as large.
+/// The number of bits that each pass rounds away for 4 or 2 samples. They are one or two more than for a
+/// whole block, because the sums are two or four times as large.
 const FIRST_OF_4: i32 = FIRST_SHIFT as i32 + 1;
 const SECOND_OF_4: i32 = SECOND_SHIFT as i32 + 1;
 const FIRST_OF_2: i32 = FIRST_SHIFT as i32 + 2;
 const SECOND_OF_2: i32 = SECOND_SHIFT as i32 + 2;
-/// The number of fractional bits of the mean in these sums.
+/// The number of fractional bits of the coefficient of the mean (row or column 0) in these sums.
 const MEAN_OF_4: i32 = CONSTANT_BITS as i32 + 1;
 const MEAN_OF_2: i32 = CONSTANT_BITS as i32 + 2;
-/// The sum of an eight by eight block is shifted right by this number of bits to get the mean.
+/// The DC coefficient is eight times the mean of its block, so it is shifted right by this number of bits.
 const MEAN_SHIFT: u32 = 3;
-/// The number of bits of a level around zero that the library keeps before it limits the level to a byte.
+/// The number of bits of a signed sample that libjpeg-turbo keeps before it limits the sample to a byte.
 const LEVEL_BITS: u32 = 10;
 
-/// The transform, if this machine has the required features.
+/// The transform, if this processor has the required instructions.
 pub(super) fn transform() -> Option<Transform> {
-    // SAFETY: the function is only handed out where the machine has the feature.
+    // SAFETY: the function is returned only if the processor has AVX2.
     is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
 }
 
@@ -43,7 +43,7 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
     for (blocks, offsets) in job.blocks.as_chunks().0.iter().zip(job.offsets.as_chunks().0) {
         let [first, second] = offsets;
         let places = ([job.start + first, job.start + second], job.pitch);
-        // SAFETY: the places of the job are within the samples.
+        // SAFETY: `fits` has checked that the samples of both blocks are within `samples`.
         unsafe {
             match job.side {
                 4 => write_4(four(blocks, job.quantization), places, samples),
@@ -54,15 +54,15 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
     }
 }
 
-/// The sample of a block that is reduced to one sample.
+/// The single sample of a block that is reduced to 1x1.
 fn mean(dc: i16, step: u16) -> u8 {
-    // The library stores quantisation steps as signed numbers.
+    // The product is signed, because libjpeg-turbo stores quantisation steps as signed numbers.
     let level = (i32::from(dc) * i32::from(step.cast_signed()) + (1 << (MEAN_SHIFT - 1))) >> MEAN_SHIFT;
     let level = level << (i32::BITS - LEVEL_BITS) >> (i32::BITS - LEVEL_BITS);
     (level.clamp(i8::MIN.into(), i8::MAX.into()) - i32::from(CENTRE)) as u8
 }
 
-/// Four rows of four samples around zero, for each block.
+/// The 4x4 samples of both blocks, before the shift to unsigned levels.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
@@ -87,8 +87,8 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
         let odd = [pairs(one, three), pairs(five, seven)];
         pass_of_4::<FIRST_OF_4, 2>(widened::<FIRST_OF_4, MEAN_OF_4>(zero), pairs(two, six), odd)
     };
-    // As for whole blocks, the library skips the first pass, and the result differs if that pass would
-    // overflow.
+    // libjpeg-turbo skips the first pass for blocks with no coefficients below the first row, and the pass
+    // would give another result if it overflowed.
     let flat = without(_mm256_or_si256(low, high));
     if !is_zero(flat) {
         let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(zero);
@@ -96,7 +96,7 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
             *row = _mm256_blendv_epi8(*row, shifted, flat);
         }
     }
-    // Each half of a register holds two columns of four.
+    // Each half of a register now holds two columns with four numbers each.
     let [a, b, c, d] = made;
     let ([ab, right_ab], [cd, right_cd]) = (pairs(a, b), pairs(c, d));
     let (zero_one, two_three) = (_mm256_unpacklo_epi32(ab, cd), _mm256_unpackhi_epi32(ab, cd));
@@ -105,14 +105,15 @@ fn four(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     let odd = [[_mm256_unpackhi_epi16(zero_one, two_three)], [_mm256_unpackhi_epi16(four_five, six_seven)]];
     let zero = widened_first::<SECOND_OF_4, MEAN_OF_4>(zero_one);
     let [a, b, c, d] = pass_of_4::<SECOND_OF_4, 1>(zero, first_pairs(two_three, six_seven), odd);
-    // The upper half of each of these is zeros.
+    // The upper half of each of these registers is zero.
     let columns = _mm256_packs_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpacklo_epi64(c, d));
     let across =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     _mm256_shuffle_epi8(columns, across)
 }
 
-/// The samples around zero of blocks that have only DC, given as the first numbers.
+/// The samples of blocks that have only DC, before the shift to unsigned levels. Each block's first number in
+/// `dc` is its DC.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn same(dc: __m256i) -> __m256i {
@@ -121,8 +122,8 @@ fn same(dc: __m256i) -> __m256i {
     _mm256_shuffle_epi8(_mm256_packs_epi16(level, level), _mm256_setzero_si256())
 }
 
-/// One pass of the transform, from the mean and from pairs of rows: 2 and 6, 1 and 3, and 5 and 7, counted
-/// from 0.
+/// One pass of the transform to four samples. It takes the row of the mean, and the other rows in pairs: 2
+/// and 6, 1 and 3, 5 and 7, counted from 0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pass_of_4<const SHIFT: i32, const N: usize>(
@@ -144,10 +145,10 @@ fn pass_of_4<const SHIFT: i32, const N: usize>(
     ]
 }
 
-/// Stores four rows of four samples of both blocks.
+/// Stores the 4x4 samples of both blocks.
 ///
 /// # Safety
-/// Four rows of four bytes, from each start on and with this pitch, must be within the samples.
+/// For each block, four rows of four bytes must be within `samples`, from its start and with this pitch.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn write_4(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
@@ -161,13 +162,13 @@ unsafe fn write_4(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), sa
             _mm_extract_epi32::<3>(half),
         ];
         for (row, bytes) in rows.into_iter().enumerate() {
-            // SAFETY: the caller vouches for four bytes of each row.
+            // SAFETY: the caller guarantees that four bytes of each row are within `samples`.
             unsafe { samples.as_mut_ptr().add(start + row * pitch).cast::<i32>().write_unaligned(bytes) };
         }
     }
 }
 
-/// Two rows of two samples around zero, for each block.
+/// The 2x2 samples of both blocks, before the shift to unsigned levels.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
@@ -177,7 +178,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     }
     let [zero, one, _, three, _, five, _, seven] = rows;
     let half = _mm256_set1_epi32(1 << (FIRST_OF_2 - 1));
-    // Among the even columns, only the first one is needed.
+    // Among the columns with even numbers, only column 0 is needed.
     let even = |row: __m256i| _mm256_slli_epi32::<16>(row);
     let odd = |row: __m256i| _mm256_blend_epi16::<0b1010_1010>(_mm256_setzero_si256(), row);
     let both = |a: __m256i, b: __m256i| _mm256_blend_epi16::<0b1010_1010>(a, b);
@@ -200,7 +201,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
         ];
     }
     let [[first, second], [odd_of_first, odd_of_second]] = made;
-    // Each row holds the sums of the odd columns twice, and the mean twice.
+    // From here on, each row has the sum of its odd columns twice and its mean twice, once for each sample.
     let columns = _mm256_packs_epi32(odd_of_first, odd_of_second);
     let [a, b, c, d] = [C_3_624, -C_1_272, C_0_850, -C_0_720];
     let weights = _mm256_broadcastsi128_si256(_mm_setr_epi16(a, b, c, d, a, b, c, d));
@@ -215,10 +216,10 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
     _mm256_packs_epi16(levels, levels)
 }
 
-/// Stores two rows of two samples of both blocks.
+/// Stores the 2x2 samples of both blocks.
 ///
 /// # Safety
-/// Two rows of two bytes, from each start on and with this pitch, must be within the samples.
+/// For each block, two rows of two bytes must be within `samples`, from its start and with this pitch.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn write_2(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
@@ -227,7 +228,7 @@ unsafe fn write_2(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), sa
     for (start, half) in starts.into_iter().zip(halves) {
         let bytes = _mm_cvtsi128_si32(half);
         for (row, bytes) in [bytes as u16, (bytes >> 16) as u16].into_iter().enumerate() {
-            // SAFETY: the caller vouches for two bytes of each row.
+            // SAFETY: the caller guarantees that two bytes of each row are within `samples`.
             unsafe { samples.as_mut_ptr().add(start + row * pitch).cast::<u16>().write_unaligned(bytes) };
         }
     }

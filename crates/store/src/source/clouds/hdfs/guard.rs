@@ -1,9 +1,9 @@
-//! Keeps a client that should use Kerberos from a name node that accepts anyone: Java's client refuses such a
-//! node, but the client of HDFS here does not.
+//! Refuses a name node that accepts anyone if the configuration demands Kerberos. Java's client does so too,
+//! but the Rust client that is used here does not.
 //!
-//! Before the first request, each name node of the configuration is asked for its authentication, over a
-//! connection that is then closed. A node that cannot be reached is left to the client, which fails by itself
-//! or uses another node.
+//! Before the first request, each configured name node is asked for its authentication methods over a
+//! connection of its own. A node that cannot be reached is ignored here: the client then fails by itself, or
+//! uses another node.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -35,14 +35,14 @@ const FALLBACK: &str = "ipc.client.fallback-to-simple-auth-allowed";
 /// The default port of a name node.
 const DEFAULT_PORT: u16 = 8020;
 
-/// The time that a name node may take to answer.
+/// The longest time to wait for the answer of a name node, including the connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The size in bytes of the longest answer that is read.
 const MAX_ANSWER_BYTES: u32 = 1 << 20;
 
-/// The first bytes of a negotiated connection, and the request for the methods on offer: a header, and the
-/// state of SASL.
+/// The bytes that are sent to a name node: the beginning of a connection in Hadoop's protocol, and a SASL
+/// request for the authentication methods that it offers.
 const HELLO: &[u8] =
     b"hrpc\x09\x00\xdf\x00\x00\x00\x0e\x0a\x08\x02\x10\x00\x18\x41\x22\x00\x28\x01\x02\x10\x01";
 
@@ -73,13 +73,13 @@ impl Configuration {
         Ok(Configuration(all))
     }
 
-    /// Whether Kerberos is required, and nothing else allowed.
+    /// Whether the configuration demands Kerberos and does not allow a fallback to simple authentication.
     pub(super) fn needs_kerberos(&self) -> bool {
         let is_secure = self.get(AUTHENTICATION).is_some_and(|method| !method.eq_ignore_ascii_case("simple"));
         is_secure && !self.get(FALLBACK).is_some_and(|allowed| allowed.eq_ignore_ascii_case("true"))
     }
 
-    /// The hosts and ports of the name nodes behind a URL.
+    /// The addresses (`host:port`) of the name nodes that serve a URL, according to the configuration.
     pub(super) fn name_nodes(&self, url: &str) -> Vec<String> {
         let (scheme, authority) = url.split_once("://").unwrap_or(("hdfs", url));
         let authority = authority.split('/').next().unwrap_or_default();
@@ -112,14 +112,14 @@ impl Configuration {
     }
 }
 
-/// A store whose name nodes are asked before the first request.
+/// A store that checks the authentication of its name nodes before the first request.
 #[derive(Debug)]
 pub(super) struct Guarded {
     store: Arc<dyn ObjectStore>,
     door: Arc<Door>,
 }
 
-/// The name nodes, and whether all that answered require Kerberos.
+/// The name nodes to check. `is_open` is set once they have been asked and none of them accepts anyone.
 #[derive(Debug)]
 struct Door {
     name_nodes: Vec<String>,
@@ -209,7 +209,7 @@ impl ObjectStore for Guarded {
     }
 }
 
-/// Whether the client of HDFS would send only its user's name to this name node.
+/// Whether the HDFS client would connect to this name node with only a user name, and no authentication.
 async fn takes_anyone(node: &str) -> io::Result<bool> {
     let mut stream = TcpStream::connect(node).await?;
     stream.write_all(HELLO).await?;
@@ -222,8 +222,9 @@ async fn takes_anyone(node: &str) -> io::Result<bool> {
     offers_simple(&answer).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether an answer to [`HELLO`] leads the client to skip SASL: negotiation ends at once, or the first
-/// method that the client knows is SIMPLE. `None` for an answer that is a refusal.
+/// Whether the HDFS client would skip authentication after this answer to [`HELLO`]: the server ends the
+/// negotiation at once, or the first offered method that the client knows is SIMPLE. `None` if the server
+/// refused the request.
 fn offers_simple(answer: &[u8]) -> Option<bool> {
     const STATUS: u64 = 2;
     const STATE: u64 = 2;
@@ -250,7 +251,7 @@ fn offers_simple(answer: &[u8]) -> Option<bool> {
     Some(known.next().is_some_and(|way| way == b"SIMPLE"))
 }
 
-/// A message of protobuf: its fields by number.
+/// The bytes of a protobuf message. It iterates over the fields, each with its number.
 struct Message<'a>(&'a [u8]);
 
 enum WireValue<'a> {
@@ -269,7 +270,7 @@ impl<'a> WireValue<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The next embedded message, which follows its length.
+    /// Splits off the embedded message at the front, which begins with its length.
     fn inner(&mut self) -> Option<Message<'a>> {
         let length = usize::try_from(self.varint()?).ok()?;
         self.0.split_off(..length).map(Message)
@@ -304,7 +305,7 @@ impl<'a> Iterator for Message<'a> {
     }
 }
 
-/// The properties in a file of Hadoop's configuration.
+/// Reads the properties in one XML file of Hadoop's configuration, as pairs of name and value.
 fn properties(file: &FilePath) -> std::result::Result<Vec<(String, String)>, String> {
     let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
     let (folder, included) = (file.parent().unwrap_or(file), Included::default());
@@ -319,7 +320,7 @@ fn properties(file: &FilePath) -> std::result::Result<Vec<(String, String)>, Str
     Ok(found.collect())
 }
 
-/// Texts that a configuration file includes, which stay in memory while it is read.
+/// The texts of included files, in a linked list: they must live as long as the XML document that uses them.
 #[derive(Default)]
 struct Included {
     text: OnceCell<String>,
@@ -349,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer of a name node: the header of a call, and the state of SASL with these methods.
+    /// Encodes the answer of a name node, with the SASL state `state` and the authentication methods `ways`.
     fn answer(state: u8, ways: &[&str]) -> Vec<u8> {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         let mut sasl = vec![0x10, state];
@@ -361,7 +362,7 @@ mod tests {
         [delimited(&header), delimited(&sasl)].concat()
     }
 
-    /// A name node that answers once.
+    /// Starts a fake name node that sends `answer` to one connection. Returns its address.
     async fn name_node(answer: Vec<u8>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

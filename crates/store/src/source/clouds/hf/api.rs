@@ -1,4 +1,4 @@
-//! The part of the hub's HTTP interface that reading needs: revisions, trees and files.
+//! The requests to the HTTP interface of the Hugging Face hub: look up a revision, list files, read a file.
 
 use std::collections::HashSet;
 
@@ -14,13 +14,13 @@ use tokio::sync::OnceCell;
 
 use super::super::secret::Secret;
 
-/// The branch on which the hub keeps data sets that it turned into Parquet.
+/// The branch, percent-encoded, on which the hub keeps its own conversion of a data set to Parquet.
 const CONVERTED: &str = "refs%2Fconvert%2Fparquet";
 
-/// The name of the store in object_store's errors.
+/// The name by which errors of object_store refer to the hub.
 const STORE: &str = "HuggingFace";
 
-/// The most pages of one listing. A hub that returns more pages is in a loop.
+/// The most pages that are read of one listing. A listing with more pages is assumed to be endless.
 const MAX_PAGES: usize = 100_000;
 
 /// One data set on the hub, at one revision.
@@ -28,7 +28,7 @@ pub(super) struct Hub {
     client: HttpClient,
     endpoint: String,
     token: Option<Secret>,
-    /// `owner/name`.
+    /// The name of the data set, as `owner/name`.
     name: String,
     revision: String,
     commit: OnceCell<String>,
@@ -55,7 +55,8 @@ impl HubEntry {
         self.r#type == "file"
     }
 
-    /// A hash that identifies the content: for a large file, the hash of the file itself, not of its pointer.
+    /// A hash that identifies the content of a file. For a large file, which Git LFS stores, it is the hash
+    /// of the file itself and not of the pointer to it.
     pub(super) fn hash(&self) -> &str {
         self.lfs.as_ref().map_or(&self.oid, |lfs| &lfs.oid)
     }
@@ -88,7 +89,7 @@ impl Hub {
         &self.name
     }
 
-    /// The commit of the revision when it was first looked up.
+    /// The commit that the revision stands for. It is looked up once and then stays the same.
     pub(super) async fn commit(&self) -> StoreResult<&str> {
         let commit = self.commit.get_or_try_init(|| async {
             let Hub { endpoint, name, .. } = self;
@@ -105,7 +106,8 @@ impl Hub {
         commit.await.map(String::as_str)
     }
 
-    /// One page of the files at and below a path, and the next page. `seen` has the URLs of the pages so far.
+    /// Reads one page of a listing. Returns its files and folders, and the next page if there is one. `seen`
+    /// has the URLs of the pages so far, which detects a listing in a loop.
     pub(super) async fn page(
         &self,
         page: &ListingPage,
@@ -124,14 +126,14 @@ impl Hub {
         };
         let answer = self.ask(Method::GET, &url, HeaderMap::new()).await?;
         match (answer.status(), page) {
-            // There is nothing below the prefix, or it is a file, which has nothing below it.
+            // The path does not exist or is a file, so the listing is empty.
             (StatusCode::NOT_FOUND, ListingPage::First(_)) => return Ok((Vec::new(), None)),
             (StatusCode::NOT_FOUND, ListingPage::Next { .. }) => return Err(generic(half())),
             _ => {}
         }
         let number = page.number() + 1;
         let next = match next_link(answer.headers()) {
-            // The token is sent to the address of the next page too, so the address is checked.
+            // The token is sent with the request for the next page, so its URL must be one of the hub's.
             Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= MAX_PAGES => {
                 return Err(generic(malformed()));
             }
@@ -155,7 +157,7 @@ impl Hub {
         Ok(entries.into_iter().find(|entry| entry.path == path))
     }
 
-    /// The bytes of a file, where `range` is the value of the `Range` header.
+    /// Requests the bytes of a file. `range` is the value of the `Range` header; `None` for the whole file.
     pub(super) async fn read(&self, path: &str, range: Option<&str>) -> StoreResult<HttpResponse> {
         let Hub { endpoint, name, .. } = self;
         let commit = self.commit().await?;
@@ -168,7 +170,7 @@ impl Hub {
         self.checked(answer, || format!("there is no file {path:?} in the data set {name:?}"))
     }
 
-    /// Whether the hub has turned this data set into Parquet.
+    /// Whether the hub has a conversion of this data set to Parquet, on a branch of its own.
     pub(super) async fn is_converted(&self) -> bool {
         let url = format!("{}/api/datasets/{}/revision/{CONVERTED}", self.endpoint, self.name);
         self.ask(Method::GET, &url, HeaderMap::new()).await.is_ok_and(|answer| answer.status().is_success())
@@ -199,11 +201,13 @@ impl Hub {
         self.client.execute(request).await.map_err(generic)
     }
 
-    /// The answer, if it is a success. `missing` names what was not found.
+    /// Returns the answer if its status is a success, and otherwise an error. `missing` makes the message for
+    /// a 404.
     fn checked(&self, answer: HttpResponse, missing: impl Fn() -> String) -> StoreResult<HttpResponse> {
         let path = format!("datasets/{}", self.name);
         let status = answer.status();
-        // The hub also answers 401 for a name that does not exist, so as not to reveal private ones.
+        // The hub answers 401 for private data sets and for names that do not exist, to keep the former
+        // secret.
         let login = match &self.token {
             Some(_) => "the token may not read it, or the data set's conditions are not accepted on its page",
             None => "if it is private or gated, set HF_TOKEN or pass the storage option token",
@@ -227,7 +231,7 @@ impl Hub {
                 path,
                 source: refused(format!("the hub refuses to hand out the data set {:?}", self.name)),
             }),
-            // The caller decides from the status alone whether to retry.
+            // The caller decides whether to retry, and needs only the status for that.
             status => {
                 let source = format!("the hub answered {}", status.as_u16()).into();
                 Err(StoreError::Generic { store: STORE, source })
@@ -236,12 +240,12 @@ impl Hub {
     }
 }
 
-/// A page of a listing.
+/// A page of a listing of files, before it is requested.
 #[derive(Clone)]
 pub(super) enum ListingPage {
-    /// The first page of the listing of a path.
+    /// The first page, for the files below this path.
     First(String),
-    /// A page to which the previous page links.
+    /// A later page, at the URL that the page before it gave.
     Next { url: String, number: usize },
 }
 
@@ -259,7 +263,7 @@ async fn json<T: DeserializeOwned>(answer: HttpResponse) -> StoreResult<T> {
     serde_json::from_slice(&body).map_err(|_| generic(malformed()))
 }
 
-/// The URL in a header `Link: <URL>; rel="next"`.
+/// The URL of the next page, from a header `Link: <URL>; rel="next"`.
 fn next_link(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     links.flat_map(|value| value.split(',')).find_map(|link| {
@@ -268,7 +272,7 @@ fn next_link(headers: &HeaderMap) -> Option<String> {
     })
 }
 
-/// The error for a list that is incomplete.
+/// The error for a listing whose link to the next page is broken or leads back.
 fn half() -> Error {
     Error::new(ErrorKind::Io, "the hub's listing continues at a page that does not exist or was already read")
 }
@@ -281,7 +285,7 @@ pub(super) fn generic(error: impl std::error::Error + Send + Sync + 'static) -> 
     StoreError::Generic { store: STORE, source: Box::new(error) }
 }
 
-/// Percent-encodes a path; its slashes stay if `slashes` says that they separate names.
+/// Percent-encodes a path. Its slashes are not encoded if `slashes` is `true`.
 fn encoded(path: &str, slashes: bool) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! A data set of the hub as an object store: metadata, ranges and lists.
+//! Implements object_store's `ObjectStore` for a data set on the Hugging Face hub, for reading only.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::source::wire::content_range;
 #[derive(Clone)]
 pub(super) struct HuggingFace {
     hub: Arc<Hub>,
-    /// Files that were listed or looked up. Their metadata never change, because the commit does not.
+    /// The metadata of files that were listed or looked up. They never change, because the commit is fixed.
     known: Arc<Mutex<HashMap<Path, ObjectMeta>>>,
 }
 
@@ -36,7 +36,7 @@ impl HuggingFace {
         HuggingFace { hub: Arc::new(hub), known: Arc::default() }
     }
 
-    /// All pages of a listing.
+    /// The files and folders below `prefix`, from all pages of the hub's listing.
     fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<HubEntry>> {
         let hub = self.hub.clone();
         let first = ListingPage::First(prefix.map(|prefix| prefix.as_ref().to_owned()).unwrap_or_default());
@@ -83,7 +83,8 @@ impl HuggingFace {
     }
 }
 
-/// A file's metadata. The hub gives no modification time; the hash of the content is better.
+/// Converts an entry of the hub to the metadata of an object. The hub gives no modification time, so the hash
+/// of the content identifies the version.
 fn meta(entry: &HubEntry) -> Result<ObjectMeta> {
     Ok(ObjectMeta {
         location: Path::parse(&entry.path)?,
@@ -94,7 +95,7 @@ fn meta(entry: &HubEntry) -> Result<ObjectMeta> {
     })
 }
 
-/// The range of the answer's bytes, and the size of the whole file.
+/// The byte range of the file that an answer contains, and the size of the whole file.
 fn extent(answer: &HttpResponse) -> Option<(Range<u64>, u64)> {
     if answer.status() != StatusCode::PARTIAL_CONTENT {
         let size = answer.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()?;
@@ -139,8 +140,8 @@ impl ObjectStore for HuggingFace {
         Err(not_supported("writing"))
     }
 
-    /// A file that is read without a listing, a lookup or a condition has no hash, but its commit is fixed
-    /// nevertheless.
+    /// Reads a file. The metadata in the result lack the hash if the file was neither listed nor looked up,
+    /// and no condition asks for it; the commit fixes the content anyway.
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let conditional = options.if_match.is_some()
             || options.if_none_match.is_some()

@@ -17,7 +17,7 @@ fn json(text: String) -> Answer {
     (200, vec![("Content-Type", "application/json".into())], text.into_bytes())
 }
 
-/// A hub with two pages of files, which another server serves.
+/// Answers as the hub does: with a listing of two pages, and with redirects to the server `files`.
 fn hub(asked: &ReceivedRequest, files: &str) -> Answer {
     let api = "/api/datasets/o/n";
     let file = |path: &str, oid: &str| {
@@ -102,7 +102,7 @@ async fn a_file_is_read_from_where_the_hub_redirects_without_the_token() {
     assert_eq!((head.size, head.e_tag.as_deref()), (FILE.len() as u64, Some("hash-a")));
     assert!(files.asked().iter().all(|asked| asked.header("authorization").is_none()));
 
-    // The metadata of a file is known, so it is not requested again for a condition.
+    // The listing gave the hash of the file, so a read with `If-Match` takes one request only.
     let before = hub.asked().len();
     let options = GetOptions::new().with_if_match(Some("hash-a")).with_range(Some(0..4));
     assert_eq!(store.get_opts(&path, options).await.unwrap().bytes().await.unwrap(), "PAR1");

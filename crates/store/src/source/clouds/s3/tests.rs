@@ -10,7 +10,7 @@ use crate::source::clouds::Secret;
 
 const CANARY: &str = "hunter2-canary";
 
-/// A home folder with the two files of the AWS tools, and environment variables.
+/// A temporary home folder with the files `credentials` and `config` of AWS, and environment variables.
 struct Home {
     folder: tempfile::TempDir,
     variables: BTreeMap<String, String>,
@@ -34,7 +34,7 @@ impl Home {
         Setup::read(&Options::new(&map), &|name| self.variables.get(name).cloned())
     }
 
-    /// The resulting key, its secret, token, region and endpoint.
+    /// The access key id, secret key, session token, region and endpoint that result from these options.
     fn settled(&self, options: &[(&str, &str)]) -> [String; 5] {
         let setup = self.read(options).unwrap();
         let keys = [Key::AccessKeyId, Key::SecretAccessKey, Key::Token, Key::Region];
@@ -146,7 +146,7 @@ async fn a_program_is_run_again_once_its_credentials_expire() {
     let process = home.read(&[]).unwrap().process.unwrap();
     std::fs::write(folder.join("print.until"), "2999-01-01T00:00:00Z").unwrap();
     let provider = process.provider();
-    // The credentials had expired when they were printed; from then on they are valid for long.
+    // The first credentials, `id0`, had already expired, so the program ran again. `id1` does not expire.
     for _ in 0..2 {
         assert_eq!(provider.get_credential().await.unwrap().key_id, "id1");
     }

@@ -1,4 +1,4 @@
-//! One file of the local disk.
+//! Looks up single files and folders of the local disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,16 +17,16 @@ use crate::source::local::{object_path, place, version_at};
 use crate::source::shown::shown;
 use crate::source::tables::FoundFile;
 
-/// The most names in a folder that a missing one is compared with.
+/// The number of names in a folder that are compared with the name of a missing file, to suggest one.
 const NAMES_COMPARED: usize = 10_000;
 
-/// The file at a path.
+/// Looks up the file at a path.
 pub(in crate::source::list) fn file(path: PathBuf, volume: usize) -> Result<DataFile> {
     let metadata = look(&path)?;
     Ok(DataFile { volume, ..entry(path, &metadata)? })
 }
 
-/// The files directly in a folder; empty if there is no such folder.
+/// Lists the files directly in a folder. There are none if the folder does not exist.
 pub(in crate::source::list) fn files_in(folder: &Path) -> Result<Vec<FoundFile>> {
     let failed = |error: io::Error| error.into_error().at(place(folder));
     let listed = match fs::read_dir(folder) {
@@ -49,7 +49,7 @@ pub(in crate::source::list) fn files_in(folder: &Path) -> Result<Vec<FoundFile>>
     Ok(found)
 }
 
-/// The metadata of the file at a path, or at the end of its link.
+/// The metadata of the file at a path. If the path is a link, the file that it leads to counts.
 pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
     fs::metadata(path).map_err(|error| {
         let missing = match fs::read_link(path) {
@@ -65,7 +65,7 @@ pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
     })
 }
 
-/// The hint for a path that does not exist.
+/// The hint for a path that does not exist: a similar name, if there is one.
 fn near(path: &Path) -> String {
     let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
     let there = there.unwrap_or(path);
@@ -101,7 +101,7 @@ pub(in crate::source::list) fn entry(shown: PathBuf, metadata: &fs::Metadata) ->
     Ok(DataFile::plain(shown, whole, 0, pin))
 }
 
-/// The kind of an item that is neither a file nor a folder.
+/// The name, for a message, of an item that is neither a file nor a folder.
 fn kind_of(kind: fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_fifo() => "a pipe",
@@ -112,7 +112,8 @@ fn kind_of(kind: fs::FileType) -> &'static str {
 
 pub(in crate::source::list) fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
-    // `a/../b` and `b` must be the same file. Links are kept, since the user may mean them.
+    // `a/../b` becomes `b`, so that both paths give the same file. Otherwise links are not resolved, because
+    // the user may mean their names.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
         match component {

@@ -1,4 +1,4 @@
-//! One file of an object store.
+//! Looks up single files of an object store.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use object_store::ObjectMeta;
@@ -9,7 +9,7 @@ use crate::source::list::names::empty;
 use crate::source::remote::Remote;
 use crate::source::tables::FoundFile;
 
-/// The file at a path below a prefix.
+/// Looks up the file whose path `relative` is below `prefix`.
 pub(in crate::source::list) async fn file_below(
     remote: &Remote,
     volume: usize,
@@ -23,7 +23,8 @@ pub(in crate::source::list) async fn file_below(
     file.map_err(|error| error.at(Place::file(remote.shown(&key))))
 }
 
-/// The objects directly below `relative`, a prefix below the `prefix` of a table; empty if there are none.
+/// Lists the objects directly in the folder `relative` below `prefix`, the folder of a table. There are none
+/// if the folder does not exist.
 pub(in crate::source::list) async fn files_in(
     remote: &Remote,
     prefix: &str,
@@ -53,7 +54,7 @@ pub(in crate::source::list) fn joined(folder: &str, name: &str) -> String {
     }
 }
 
-/// The file that a listing or an answer describes.
+/// The file that `meta`, from a listing or a response, describes.
 pub(in crate::source::list) fn data_file(
     remote: &Remote,
     volume: usize,

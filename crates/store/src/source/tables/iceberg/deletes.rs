@@ -1,4 +1,5 @@
-//! Finds the deleted rows of each file: deletion vectors, deletes by position and deletes by value.
+//! Finds the deleted rows of each file of an Iceberg table, from deletion vectors, position deletes and
+//! equality deletes (deletes by value).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -19,13 +20,13 @@ use crate::row_set::RowSet;
 use crate::snapshot::{ColumnName, ColumnNames, DataFile, FoundBy};
 use crate::source::stored::{self, StoredRows, WantedColumn};
 
-/// The number of files with deletes that are read at the same time.
+/// The most files with deletes that are read at the same time.
 const AT_ONCE: usize = 32;
 
-/// The number of files whose rows are compared with deleted values at the same time.
+/// The most data files that are compared with deleted values at the same time.
 const COMPARED_AT_ONCE: usize = 4;
 
-/// The deleted rows of each file; `None` for a file without any.
+/// Finds the deleted rows of each of `files`; `None` for a file without deleted rows.
 pub(super) async fn deleted_rows(
     opened: &OpenedTable<'_>,
     table: &Table,
@@ -39,7 +40,7 @@ pub(super) async fn deleted_rows(
     each.map(|(rows, file)| row_set(rows).map_err(|error| error.at(file.place()))).collect()
 }
 
-/// The set of these rows, which may be given in any order and repeat; `None` if there are no rows.
+/// Makes a set of ranges of rows, which may overlap and be in any order; `None` if there are no ranges.
 fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
     if rows.is_empty() {
         return Ok(None);
@@ -64,8 +65,8 @@ fn row_set(mut rows: Vec<Range<u64>>) -> Result<Option<RowSet>> {
 }
 
 async fn by_vectors(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<Range<u64>>]) -> Result<()> {
-    // For each file with deletion vectors, by its location, the indices of the data files whose vectors are
-    // stored in it.
+    // The deletion vectors to read, by the location of the file that stores them: the indices of the data
+    // files that they belong to.
     let mut stored: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, file) in table.files.iter().enumerate() {
         if let Some(vector) = &file.deletion {
@@ -154,15 +155,15 @@ async fn by_positions(opened: &OpenedTable<'_>, table: &Table, rows: &mut [Vec<R
     Ok(())
 }
 
-/// The deleted values of some columns, for one partition or for the whole table.
+/// The values of some columns by which equality deletes delete rows, in one partition or in the whole table.
 struct DeletedValues {
     partition: Option<u32>,
     columns: Vec<TableColumn>,
     converter: RowConverter,
-    /// For each combination of values, the last commit that deletes it. Only rows of earlier commits are
-    /// deleted.
+    /// For each deleted combination of values, the sequence number of the last commit that deletes it. Only
+    /// rows from earlier commits are deleted.
     deleted: HashMap<Box<[u8]>, i64>,
-    /// The last commit that deletes any of the values.
+    /// The sequence number of the last commit that deletes any of the values.
     last: i64,
 }
 
@@ -191,7 +192,8 @@ impl DeletedValues {
         self.columns.iter().map(wanted).collect()
     }
 
-    /// The columns of some rows. Columns that the file lacks have the values of `instead`, or nulls.
+    /// The arrays of the compared columns for some rows. A column that the file lacks is filled with its
+    /// value in `instead`, or with nulls.
     fn arrays(&self, rows: StoredRows, instead: &[Option<ArrayRef>]) -> Result<Vec<ArrayRef>> {
         let each = rows.columns.into_iter().zip(instead).zip(&self.columns);
         let each = each.map(|((stored, instead), column)| match (stored, instead) {
@@ -214,7 +216,7 @@ async fn by_values(
         let (file, about) = (&table.files[at], &files[at]);
         let mut deleted = Vec::new();
         for values in all.iter().filter(|values| values.concerns(file)) {
-            // A column that the table is partitioned by has the value of the file's partition.
+            // A column that the file may lack has the value of the file's partition, or else its default.
             let constants = &table.partitions[file.partition as usize];
             let instead = values.columns.iter().map(|column| {
                 let is_it = |(at, _): &&(usize, ArrayRef)| table.columns[*at].name.id == column.name.id;
@@ -255,7 +257,7 @@ async fn by_values(
     Ok(())
 }
 
-/// The deleted values, grouped by their columns and their partition.
+/// Reads the deleted values from the files of equality deletes, grouped by partition and compared columns.
 async fn values(opened: &OpenedTable<'_>, table: &Table) -> Result<Vec<DeletedValues>> {
     let mut all: BTreeMap<(Option<u32>, Vec<i32>), DeletedValues> = BTreeMap::new();
     for equality in &table.equalities {

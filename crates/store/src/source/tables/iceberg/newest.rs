@@ -1,23 +1,23 @@
-//! Finds the newest metadata of a table in a folder.
+//! Finds the newest metadata file of an Iceberg table by the listing of its folder, without a catalogue.
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 use crate::source::tables::{FoundFile, TableFolder};
 
-/// The folder of the metadata, in the folder of the table.
+/// The name of the folder with the metadata files, inside the folder of the table.
 pub(super) const FOLDER: &str = "metadata";
 
-/// The ending of the name of a metadata file.
+/// The suffix of the names of metadata files.
 pub(super) const SUFFIX: &str = ".metadata.json";
 
-/// The file that says which metadata is the newest.
+/// The hint: a file with the number or the name of the newest metadata file.
 const HINT: &str = "version-hint.text";
 
-/// The most bytes of a hint that are read.
+/// A longer hint (in bytes) is ignored.
 const LONGEST_HINT: u64 = 1_024;
 
-/// The name of the newest metadata file. A hint names this file or an earlier one; without a hint, the file
-/// with the highest number is the newest.
+/// Returns the name of the newest metadata file. With a hint, it is the file that the hint names, or a later
+/// one if the hint is out of date. Without a hint, it is the file with the highest number.
 pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
     let found = table.list(FOLDER).await?;
     let newest = match found.iter().find(|file| file.name == HINT && file.pin.size <= LONGEST_HINT) {
@@ -35,8 +35,8 @@ pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
     Err(Error::new(ErrorKind::NotFound, "the table has no metadata").at(Place::file(folder)))
 }
 
-/// The metadata file that a hint names, or the last of the numbers that follow it without a gap, because a
-/// writer may have stopped before it updated the hint.
+/// The newest metadata file according to a hint. If the hint is a number, files with the next numbers are
+/// newer, up to the first gap, because a writer may have stopped before it updated the hint.
 fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     let of = |number: u64| {
         let plain = format!("v{number}.");
@@ -52,7 +52,7 @@ fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     Some(newest)
 }
 
-/// The metadata file with the highest number. If several have it, the one that was changed last.
+/// The metadata file with the highest number; if several have it, the one that was modified last.
 fn numbered(found: &[FoundFile]) -> Option<&FoundFile> {
     let all = found.iter().filter_map(|file| Some((number(&file.name)?, file)));
     all.max_by_key(|(number, file)| (*number, file.modified)).map(|(_, file)| file)
@@ -67,8 +67,8 @@ fn number(name: &str) -> Option<u64> {
     number.parse().ok().filter(|_| name.ends_with(SUFFIX))
 }
 
-/// Warns if two writers wrote metadata with the same number, because only a catalogue knows which of the two
-/// is current.
+/// Warns if another metadata file has the same number as the newest, because only a catalogue knows which of
+/// the two is current.
 fn warn_of_twins(table: &TableFolder<'_>, found: &[FoundFile], newest: &FoundFile) {
     let of = number(&newest.name);
     let mut others = found.iter().filter(|file| number(&file.name) == of && file.name != newest.name);

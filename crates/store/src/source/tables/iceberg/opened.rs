@@ -1,4 +1,4 @@
-//! A table whose metadata was read, and access to the files that the metadata names.
+//! An Iceberg table whose metadata file has been read, and access to the files that the metadata names.
 
 use bytes::Bytes;
 use forebay_base::{Error, ErrorKind, Place, Result};
@@ -8,27 +8,28 @@ use super::newest;
 use crate::snapshot::{AsOf, ColumnName, ColumnNames, DataFile, FoundBy, TableMark, VersionWords};
 use crate::source::tables::TableFolder;
 
-/// The most bytes of a manifest or of a list of manifests, because the sizes in metadata are untrusted.
+/// The size in bytes of the largest manifest or list of manifests that is read. The sizes in the metadata can
+/// be wrong.
 const LARGEST: u64 = 2 << 30;
 
-/// The words for a version of a table.
+/// The words by which messages refer to a version of an Iceberg table.
 const WORDS: VersionWords = VersionWords {
     noun: "snapshot",
     when_gone: "if the snapshot was expired, open the newest one; otherwise restore the file",
 };
 
-/// A table whose metadata was read.
+/// An Iceberg table whose metadata file has been read.
 pub(super) struct OpenedTable<'a> {
     pub(super) table: &'a TableFolder<'a>,
     pub(super) location: String,
     pub(super) metadata: Metadata,
-    /// The snapshot that the user wants.
+    /// Identifies the snapshot that the user wants; files that are read are marked with it.
     pub(super) mark: TableMark,
     locator: Locator,
 }
 
 impl<'a> OpenedTable<'a> {
-    /// Reads the newest metadata, or the metadata file that the user opened.
+    /// Reads the metadata file that the user opened, or else the newest one.
     pub(super) async fn open(table: &'a TableFolder<'a>) -> Result<Self> {
         let location = table.location()?;
         let name = match table.opened() {
@@ -46,13 +47,13 @@ impl<'a> OpenedTable<'a> {
         Ok(OpenedTable { table, location, metadata, mark, locator })
     }
 
-    /// The snapshot that the user wants, and its schema.
+    /// The snapshot that the user wants, and the schema to read it with.
     pub(super) fn chosen(&self) -> Result<Chosen<'_>> {
         choose(&self.metadata, &self.table.as_of())
     }
 
-    /// A file of the table, by its location in the metadata and its size. The table never writes a file
-    /// again.
+    /// Describes a file of the table by its location in the metadata and its size, for files that the table
+    /// never rewrites.
     pub(super) async fn file(&self, location: &str, size: u64) -> Result<DataFile> {
         match self.locator.locate(location)? {
             Where::Below(relative) => self.table.written(&relative, size, self.mark),
@@ -61,7 +62,8 @@ impl<'a> OpenedTable<'a> {
         }
     }
 
-    /// All bytes of a file, by its location in the metadata, and by its size if that is known.
+    /// Reads all bytes of a file, by its location in the metadata. Without a `size`, the file is looked up
+    /// first.
     pub(super) async fn read(&self, location: &str, size: Option<u64>) -> Result<Bytes> {
         let read = async {
             let file = match (self.locator.locate(location)?, size) {
@@ -85,14 +87,14 @@ impl<'a> OpenedTable<'a> {
         })
     }
 
-    /// The names and numbers of columns in the files.
+    /// The names and field ids by which `columns` are found in the table's files.
     pub(super) fn names(&self, columns: &[TableColumn]) -> ColumnNames {
         let found = if self.metadata.has_names { FoundBy::Id } else { FoundBy::IdAlone };
         ColumnNames { found, columns: columns.iter().flat_map(|column| column_names(&column.name)).collect() }
     }
 }
 
-/// The snapshot that the user wants, and its schema.
+/// Finds the snapshot that the user wants in the metadata, and the schema to read it with.
 fn choose<'a>(metadata: &'a Metadata, as_of: &AsOf) -> Result<Chosen<'a>> {
     metadata.choose(match as_of {
         AsOf::Newest => Wanted::Newest,
@@ -102,7 +104,8 @@ fn choose<'a>(metadata: &'a Metadata, as_of: &AsOf) -> Result<Chosen<'a>> {
     })
 }
 
-/// A field as a column of files, listed once under each of the names that it has in files without numbers.
+/// Describes how a field is found in files: by its field id or, in files without ids, by its names. The
+/// result has an entry for each name.
 fn column_names(field: &FieldName) -> Vec<ColumnName> {
     let inner: Vec<ColumnName> = field.inner.iter().flat_map(column_names).collect();
     let of = |stored: &str| ColumnName {
@@ -112,7 +115,7 @@ fn column_names(field: &FieldName) -> Vec<ColumnName> {
         inner: inner.clone(),
     };
     match field.stored.as_slice() {
-        // No column has an empty name, so the field is not found in files without numbers.
+        // An empty name matches no column, so the field is not found in files without field ids.
         [] => vec![of("")],
         stored => stored.iter().map(|stored| of(stored)).collect(),
     }
