@@ -955,7 +955,7 @@ impl Collation {
         }
         if collator.row_mask {
             let sample = |at: usize| kept.as_ref().map_or(at, |kept| kept[at]);
-            // Of the repeats of a sample that replace others, only the first counts.
+            // Only the first of the repeats of a sample that replace others counts.
             let is_first = |at: usize| at == 0 || sample(at - 1) != sample(at);
             let is_own = |at: usize| sample(at) < samples - self.request.repeated;
             let counts = BooleanBuffer::collect_bool(delivered, |at| is_first(at) && is_own(at));

@@ -56,7 +56,7 @@ pub(super) struct Source {
 /// The order in which the rows of a part (a run of rows of one row group) are delivered.
 type Deal = Box<[u32]>;
 
-/// Parts that were fetched together, with the deal (the order of delivery) of each.
+/// Parts that were fetched together, each with its deal (its order of delivery).
 type Bunch = (Vec<Fetched>, Vec<Option<Deal>>);
 
 /// Parts that were fetched together and are being decoded. [`wait`](Self::wait) returns their rows.

@@ -43,11 +43,11 @@ pub(super) const OVERHEAD_BYTES: u64 = 16 << 20;
 pub(super) enum Grouping {
     /// Each batch is made alone, because making one takes long.
     Alone,
-    /// The rows of each part are already in the order of delivery. So many batches are made together that the
+    /// The rows of each part are already in the order of delivery. Enough batches are made together that the
     /// work on a column takes longer than giving it to a thread.
     Dealt,
     /// The rows are in stored order, so a batch takes them from anywhere. Several batches are made together,
-    /// so that a row group's column is read once for all of them, but not so many that the consumer waits for
+    /// so that a row group's column is read once for all of them, but few enough that the consumer does not wait for
     /// batches that it does not need yet.
     Scattered,
 }

@@ -44,8 +44,8 @@ pub(super) fn from_text(text: &[u8]) -> Result<Vec<i64>> {
             };
         }
         let before = if counts.len() > 2 { counts[counts.len() - 2] } else { 0 };
-        // A sum that is too large becomes `i64::MAX`. `fill` then refuses it, because no mask has so many
-        // pixels.
+        // A sum that is too large becomes `i64::MAX`. `fill` then refuses it, because it is more than the
+        // pixels of any mask.
         counts.push(number.saturating_add(before));
     }
     Ok(counts)

@@ -1,4 +1,4 @@
-//! Tests the reading of schemas in every form that Petastorm has written, and of bytes that are no schemas.
+//! Tests the reading of schemas in every form that Petastorm has written, and of other bytes.
 
 mod bounds;
 mod codecs;

@@ -111,7 +111,8 @@ pub(super) fn type_hints(key_values: Option<&Vec<KeyValue>>) -> Vec<KeyValue> {
     arrow.into_iter().chain(spark).collect()
 }
 
-/// Stands for [`type_hints`] in the files of a table: their columns get Spark's types, whoever wrote them.
+/// Stands for [`type_hints`] in the files of a table: their columns get Spark's types, even if
+/// another program wrote them.
 pub(super) fn hints_of_table() -> Vec<KeyValue> {
     vec![KeyValue::new(SPARK.to_owned(), None)]
 }

@@ -3,7 +3,7 @@
 //! hardly ever what a user wants.
 //!
 //! There is no warning if the locations name the splits: each location then has files of one split. Folders
-//! such as `split=train` are no reason for a warning either, because their keys become a column.
+//! such as `split=train` cause no warning either, because their keys become a column.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
