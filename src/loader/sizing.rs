@@ -47,8 +47,8 @@ pub(super) enum Grouping {
     /// work on a column takes longer than giving it to a thread.
     Dealt,
     /// The rows are in stored order, so a batch takes them from anywhere. Several batches are made together,
-    /// so that a row group's column is read once for all of them, but few enough that the consumer does not wait for
-    /// batches that it does not need yet.
+    /// so that a row group's column is read once for all of them. They are few enough that the consumer does
+    /// not wait for batches that it does not need yet.
     Scattered,
 }
 
