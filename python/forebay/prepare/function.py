@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import BadRow, InvalidError, NullError
 from ..transforms.functions import At, Functions, Keys
-from ..transforms.rows import Empty, split
+from ..transforms.rows import Empty, cells, split
 from .values import UNKNOWN, Node, Type, agreed, node, plain, type_of
 
 __all__: list[str] = []
@@ -122,7 +122,7 @@ class Preparing(Functions):
         at.seed, at.function = seed, "prepare"
         assert self.rows is not None
         collected = Collected()
-        for number, row in enumerate(split(arrays, count, keys.rows.tolist())):
+        for number, row in enumerate(split(cells(arrays), keys.rows.tolist())):
             at.row = number
             at.draws(row._key)
             try:
