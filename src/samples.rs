@@ -1,11 +1,11 @@
 //! The index of samples: how many samples each row group gives, and from which stored rows each sample is
 //! made.
 //!
-//! The index is built before anything is planned, and the code is pure. First the rows of each row group are
-//! chosen as a [`RowSet`]: rows that a table has deleted are left out, then rows that the filter does not
-//! select. A [`SampleKind`] then defines one sample; without one, a sample is a row. The plan permutes counts
-//! of samples and depends on nothing else, so order, exact lengths, equal steps and resuming on another world
-//! hold for any kind.
+//! The index is built before an epoch is planned, and this code does no I/O. First the rows of each row group
+//! are chosen as a [`RowSet`]: rows that a table has deleted are left out, then rows that the filter does not
+//! select. A [`SampleKind`] then says which rows make one sample; without a kind, each row is a sample. The
+//! plan depends only on the number of samples in each row group. So samples of any kind have an exact number,
+//! equal steps on all ranks, and epochs that can be resumed with another number of ranks.
 //!
 //! ```text
 //! stored rows ─ deleted ─► live rows ─ filter ─► selected rows ─ kind ─► samples ─► counts, to be planned
@@ -13,10 +13,10 @@
 //! part of the plan: samples 1..3 of the row group ─► selected rows 1 2, 2 3 ─► stored rows 2 4, 4 6
 //! ```
 //!
-//! If a sample is a row, only the rows of a part are decoded. Samples of any other kind may share rows and
-//! take them from anywhere in their row group, so each part decodes all selected rows of its row group. A
-//! sample may continue in the next row groups: the first rows of those are its [`Head`]s, and their numbers
-//! continue after the numbers of its own row group.
+//! A part of the plan is a run of samples of one row group. If a sample is a row, only the rows of a part are
+//! decoded for it. Samples of any other kind may share rows and have rows from anywhere in their row group,
+//! so all selected rows of the row group are decoded for each part. A sample may continue in the next row
+//! groups: the first rows of these are its [`Head`]s, numbered after the rows of its own row group.
 //!
 //! ```text
 //! row group 7          0 1 2 3 4│         windows of 4 rows: five begin in row group 7,
@@ -68,7 +68,7 @@ pub(crate) use weighted::{ColumnValues, Population};
 pub(crate) use window::Windows;
 pub use window::{Gap, Window};
 
-/// Defines from what one sample of a loader is made.
+/// The kind of a loader's samples: which rows make up one sample.
 ///
 /// ```
 /// use forebay::samples::{Samples, Window};
@@ -103,8 +103,8 @@ impl Samples {
         matches!(self, Samples::Rows | Samples::Weighted(_))
     }
 
-    /// The options that decide the order of samples, as the text that a position stores; `None` for rows.
-    /// `stored` maps the name of a column to its stored name.
+    /// Returns the options that decide the order of samples, as the text that a position stores; `None` if
+    /// samples are rows. `stored` maps the name of a column to its stored name.
     pub(crate) fn canonical(&self, stored: impl Fn(&str) -> String) -> Option<String> {
         let deciding = match self {
             Samples::Rows => return None,
@@ -116,7 +116,7 @@ impl Samples {
         Some(serde_json::to_string(&deciding).unwrap_or_default())
     }
 
-    /// Whether each epoch makes its samples of other rows.
+    /// Whether each epoch combines the rows into other samples.
     pub(crate) fn are_reshuffled(&self) -> bool {
         match self {
             Samples::Packs(pack) => pack.is_reshuffled(),
@@ -169,7 +169,7 @@ impl From<Bucket> for Samples {
     }
 }
 
-/// A kind of sample: says which selected rows of a row group each sample is made of.
+/// A kind of sample: says which of the selected rows of a row group each sample has.
 pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     /// The number of samples that begin in a row group.
     fn count(&self, group: usize) -> u32;
@@ -184,8 +184,8 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     /// group; the rows of later row groups continue the numbering.
     fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows);
 
-    /// The samples of one row group, prepared once for a part; `None` if `self` can list them without
-    /// preparation.
+    /// Prepares the samples of one row group, so that their rows can be listed quickly; `None` if `self`
+    /// needs no preparation for that.
     fn of_group(&self, _group: usize) -> Option<Arc<dyn SampleKind>> {
         None
     }
@@ -202,25 +202,26 @@ pub(crate) trait EpochKinds: fmt::Debug + Send + Sync {
     /// The number of samples in an epoch, which is the same in all epochs.
     fn total(&self) -> u64;
 
-    /// The samples of an epoch, and how many each row group gives. They depend on the data, the seed and the
-    /// number of the epoch alone.
+    /// Returns the samples of an epoch, and the number of samples that each row group gives. Both depend only
+    /// on the data, the seed and the number of the epoch.
     fn of_epoch(self: Arc<Self>, seed: u64, epoch: u64) -> (Arc<dyn SampleKind>, Arc<[u32]>);
 
-    /// The bytes that each sample takes in the list of samples that a row group has in an epoch.
+    /// The bytes that each sample takes in the list of a row group's samples, which is made for an epoch when
+    /// the row group is decoded.
     fn listed_bytes(&self) -> u64;
 
     /// The memory that all epochs take together, in bytes.
     fn bytes(&self) -> u64;
 }
 
-/// The rows of one sample, and what the plan of samples knows about them.
+/// The rows of one sample, with facts about each row that are known before the rows are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampleRows {
     pub(crate) rows: Vec<u32>,
-    /// The planned length of the list in each row; empty if samples are not planned by length.
+    /// For each row, the length of its list that was used to make packs; empty unless samples are packs.
     pub(crate) lengths: Vec<u32>,
-    /// For each row, the number of values at the beginning of its list that belong to earlier samples. Rows
-    /// at the end for which it is 0 may be missing.
+    /// For each row, the number of values at the beginning of its list that belong to earlier samples. This
+    /// may be shorter than `rows`: the number is 0 for the remaining rows.
     pub(crate) skipped: Vec<u32>,
     /// For each row, how many times it came earlier in its epoch; empty if each row comes once.
     pub(crate) repeats: Vec<u32>,

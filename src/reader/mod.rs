@@ -1,15 +1,16 @@
-//! Row groups in plan order: from parts of a plan to their rows.
+//! Reads row groups in plan order: turns the parts of a plan (row groups, or runs of their rows) into Arrow
+//! rows in memory.
 //!
 //! ```text
 //! parts ─ budget ─ fetch ─► bytes ║ rows ─► Resident
 //!          async            async ║ sync, on the loader's pool
 //! ```
 //!
-//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one
-//! that works: it turns bytes into Arrow arrays, numbers by [`numbers`], structures and lists by [`nested`],
-//! everything else through the Parquet crate. [`row_cache`] and [`row_memory`] return rows that were kept
-//! before. [`integers`] has Parquet's encodings of whole numbers, which [`pages`] checks before [`numbers`]
-//! decodes them. [`select`] and [`filter`] decide which rows of a row group are wanted.
+//! [`fetch`] is the last async step: it waits for the memory budget and for the store. [`rows`] then decodes
+//! the bytes to Arrow arrays: columns of numbers with [`numbers`], structures and lists with [`nested`], and
+//! all others with the Parquet crate. [`pages`] checks pages before they are decoded, and [`integers`] has
+//! Parquet's encodings of integers. [`row_cache`] and [`row_memory`] return rows that were kept earlier.
+//! [`select`] and [`filter`] decide which rows of a row group are wanted.
 
 pub(crate) mod budget;
 mod bunches;

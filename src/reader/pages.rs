@@ -51,17 +51,17 @@ const COUNTING_STEP: usize = 64 << 10;
 /// The bytes of the widest stored number.
 const WIDEST_NUMBER: u64 = 16;
 
-/// The fewest bytes that a value in a dictionary page takes if its type has no fixed size: those of a 32-bit
-/// number, or of the length of a string.
+/// The fewest bytes of a value in a dictionary page, unless the schema fixes its length: those of a 32-bit
+/// number, or of the length before a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
 
 /// The memory that decoding one column chunk takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
-    /// The bytes of memory, if every value is as long as its page suggests.
+    /// The bytes of memory, without those of values that repeat a part of the value before them.
     pub(super) bytes: u64,
-    /// The greatest length of a value that repeats a part of the value before it (`DELTA_BYTE_ARRAY`),
-    /// else 0. The bytes of such values are not in `bytes`, because pages do not give them.
+    /// The most bytes of a value that repeats a part of the value before it (`DELTA_BYTE_ARRAY`), or 0 if the
+    /// chunk has no such values. Their bytes are not in `bytes`, because pages do not state them.
     pub(super) longest_repeated: u64,
 }
 
@@ -123,7 +123,7 @@ impl StoredPage {
         self.begin..self.begin + self.page.compressed as usize
     }
 
-    /// Whether the page has byte arrays with all lengths before them.
+    /// Whether the page stores byte arrays in an encoding that puts all lengths before them.
     pub(super) fn has_lengths_in_front(&self) -> bool {
         let encodings = [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY];
         encodings.iter().any(|encoding| *encoding as i32 == self.page.encoding)
@@ -167,8 +167,8 @@ impl Chunk<'_> {
         let decoded = if self.leaf.max_repetition > 0 { sum.values } else { rows.min(sum.values) };
         let mut demand = sum.demand;
         demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.of_row));
-        // The memory is counted in the same way as from the footer, so a row group that was admitted is not
-        // refused here.
+        // The estimate from the footer counts levels and padding in the same way, so a row group that was
+        // admitted by it is not refused here.
         demand.bytes =
             demand.bytes.saturating_add(self.about.levels()).saturating_add(self.about.padding(rows));
         // The uncompressed size that the footer states was counted before, so only the bytes beyond it are
@@ -185,7 +185,7 @@ impl Chunk<'_> {
         Ok(Checked { demand, mended })
     }
 
-    /// Checks the page that begins at a byte of the chunk.
+    /// Checks the page whose header begins at byte `at` of the chunk.
     #[inline(always)]
     fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<StoredPage> {
         let (page, header) = page_header::read(&self.bytes[at..])?;
@@ -227,9 +227,9 @@ impl Chunk<'_> {
         Ok(StoredPage { page, begin, is_compressed })
     }
 
-    /// Whether a page's values are compressed. A page of version 2 may say that they are not although the
-    /// column has a codec. That is wrong if its stored bytes are not as many as its uncompressed ones, or if
-    /// its writer flagged all pages so.
+    /// Whether a page's values are compressed. In a compressed column, a page of version 2 may be flagged as
+    /// uncompressed. The flag is wrong if the page's stored and uncompressed sizes differ, or if its writer
+    /// is known to flag all pages so.
     fn is_compressed(&self, at: usize, page: &Page, sum: &mut Sum) -> Result<bool> {
         if self.about.compression() == Compression::UNCOMPRESSED {
             return Ok(false);
@@ -250,7 +250,7 @@ impl Chunk<'_> {
         if values.saturating_mul(self.leaf.smallest) > uncompressed {
             return Err(corrupt(format!("a dictionary of {values} values in {uncompressed} bytes")));
         }
-        // There are no other encodings of dictionaries.
+        // Dictionaries have no other encodings.
         if ![Encoding::PLAIN as i32, Encoding::PLAIN_DICTIONARY as i32].contains(&page.encoding) {
             return Err(corrupt(format!(
                 "a dictionary in encoding {}, which dictionaries do not have",
@@ -275,7 +275,7 @@ impl Chunk<'_> {
         let (levels, values) = (&body[..page.levels as usize], page.values as usize);
         let (repetition, definition) = levels.split_at(page.repetition as usize);
         for (runs, max) in [(repetition, max_repetition), (definition, max_definition)] {
-            // Some writers put runs of zeros with no bits there.
+            // For levels that the column does not need, some writers store runs of zeros with no bits.
             if max == 0 && !runs.is_empty() {
                 levels::check(runs, max, values)?;
             }
@@ -326,8 +326,9 @@ impl Chunk<'_> {
     }
 }
 
-/// Checks that a stream contains no more than it claims, unless it is too short for this to matter; and no
-/// less, if the Parquet crate would use zeros for the rest.
+/// Checks that a stream does not decompress to more bytes than it claims, unless it is too short for this to
+/// matter. A Snappy stream must not decompress to fewer either, because the Parquet crate would fill the rest
+/// with zeros.
 fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64) -> Result<()> {
     let length = body.len() as u64;
     let worst = |ratio| length.saturating_mul(ratio);
@@ -370,8 +371,8 @@ fn snappy_length(stream: &[u8]) -> Option<u64> {
     None
 }
 
-/// The number of bytes that a stream contains, up to one more than `claimed`. The decoder will refuse a
-/// stream that breaks off.
+/// The number of bytes to which a stream decompresses, counted up to `claimed + 1`. Errors in the stream are
+/// ignored here, because the decoder will refuse it.
 fn counted(stream: impl Read, claimed: u64) -> u64 {
     let mut stream = stream.take(claimed + 1);
     let mut step = vec![0; COUNTING_STEP];
@@ -439,7 +440,7 @@ mod tests {
         out.push(rest as u8);
     }
 
-    /// Integer fields with consecutive ids from 1 on, declared as 32-bit.
+    /// The Thrift bytes of 32-bit integer fields with the ids 1, 2 and so on.
     fn integers(values: &[u64]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for value in values {
@@ -459,7 +460,8 @@ mod tests {
         bytes
     }
 
-    /// A data page of version 2: `flag` is the type that its compression flag is written with.
+    /// A data page of version 2. `flag` is the Thrift type of its compression flag, which is also the flag's
+    /// value.
     fn page_v2(uncompressed: u64, [values, nulls, rows]: [u64; 3], flag: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = integers(&[3, uncompressed, body.len() as u64]);
         bytes.push(0x5c);
@@ -587,7 +589,7 @@ mod tests {
             let error = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{counts:?}");
         }
-        // The header only claims rows and nulls, and the values decide.
+        // Wrong numbers of rows and nulls in the header are accepted, because the levels decide.
         for counts in [[2, 1, 2], [2, 0, 1], [2, 0, 0], [2, 0, 3], [2, 3, 2]] {
             let bytes = page_v2(8, counts, TRUE, &[0; 8]);
             assert!(look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).is_ok(), "{counts:?}");

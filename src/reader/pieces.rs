@@ -1,5 +1,5 @@
-//! Row groups in pieces of consecutive rows, whose pages are read separately. In this way a row group that is
-//! larger than memory can be read, if rows are delivered as they are stored.
+//! Cuts row groups into pieces (runs of consecutive rows) whose pages are read separately. In this way, a row
+//! group that is larger than the memory budget can be read, if its rows are delivered in stored order.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use super::chunk_pages::GroupPages;
 use super::cost::Cost;
 use crate::shard::Part;
 
-/// The row groups that are read in pieces.
+/// The pieces of each row group that is read in pieces, by the index of the row group.
 #[derive(Default)]
 pub(crate) struct Pieces(HashMap<usize, Box<[Piece]>>);
 
-/// A piece of a row group.
+/// A piece of a row group: a run of its selected rows.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The first row of the piece among the selected rows of the row group.
+    /// The ordinal of the piece's first row among the selected rows of the row group.
     pub(crate) start: u32,
     /// The number of selected rows in the piece.
     pub(crate) rows: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Piece {
 }
 
 impl Pieces {
-    /// Pieces that cover all selected rows of each of their row groups, in order.
+    /// Takes the pieces of each row group, in order. They must cover all selected rows of the row group.
     pub(crate) fn new(pieces: HashMap<usize, Box<[Piece]>>) -> Self {
         Pieces(pieces)
     }
@@ -35,8 +35,8 @@ impl Pieces {
         self.0.is_empty()
     }
 
-    /// The piece that contains the rows of a part, which must be within one piece; `None` if the row group is
-    /// read as a whole.
+    /// The piece that contains the rows of a part (a run of rows of one row group), which must not cross
+    /// pieces; `None` if the row group is read as a whole.
     pub(crate) fn piece_of(&self, part: &Part) -> Option<&Piece> {
         let pieces = self.of_group(part.group as usize)?;
         let after = pieces.partition_point(|piece| piece.start <= part.start);
@@ -48,7 +48,7 @@ impl Pieces {
         self.0.get(&group).map(|pieces| &**pieces)
     }
 
-    /// For each row group, the beginnings of its pieces except the first.
+    /// For each row group that is read in pieces, the first rows of all its pieces except the first piece.
     pub(crate) fn cuts(&self) -> HashMap<u32, Vec<u32>> {
         let starts = |pieces: &[Piece]| pieces.iter().skip(1).map(|piece| piece.start).collect();
         self.0.iter().map(|(&group, pieces)| (group as u32, starts(pieces))).collect()

@@ -1,4 +1,4 @@
-//! Rows in one place: in memory of this process, or mapped from the cache.
+//! A batch of rows that is either in memory of this process or memory-mapped from a file of the cache.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use forebay_arrow::array::RecordBatch;
 use super::budget::Permit;
 use crate::cache::Entry;
 
-/// Rows that lie in one place: in memory of this process, or in a mapped file.
+/// Rows in one batch, which is either in memory of this process or memory-mapped from a file.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
-    /// The cache entry, if the rows are mapped and so take no memory of this process: it knows whether
-    /// another program changed them.
+    /// The cache entry from whose file the rows are mapped; `None` if they are in memory of this process. The
+    /// entry can tell whether another program has changed the file.
     pub(super) mapped: Option<Entry>,
-    /// The permit for the memory of the rows, if they replaced mapped rows.
+    /// The permit for the memory of the rows, if they are in memory because mapped rows were changed.
     pub(super) permit: Option<Permit>,
 }
 
@@ -23,12 +23,12 @@ impl Rows {
         Arc::new(Rows { batch, mapped, permit: None })
     }
 
-    /// Whether other programs can change the rows.
+    /// Whether the rows are mapped from a file, which other programs can change.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped.is_some()
     }
 
-    /// Whether everything that was read from the rows so far equals what was cached.
+    /// Whether everything that was read from the rows so far is as it was cached.
     pub(crate) fn is_intact(&self) -> bool {
         self.mapped.as_ref().is_none_or(Entry::is_intact)
     }

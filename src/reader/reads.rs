@@ -21,13 +21,14 @@ use super::row_cache::RowCache;
 use super::row_memory::{RowMemory, Staying};
 use crate::shard::Part;
 
-/// The bytes of a row that stays in memory, beside its values: its place in the deal of an epoch, which is
-/// kept while the epoch uses it.
+/// The bytes that are counted for each row that is kept in memory between epochs, in addition to its values:
+/// an entry of the epoch's deal (the order in which rows are taken).
 const STAYING_ROW_BYTES: u64 = 4;
-/// The bytes of a column of a row group that stays in memory, beside its values.
+/// The bytes that are counted for each column of a row group that is kept in memory between epochs, in
+/// addition to its values.
 const STAYING_COLUMN_BYTES: u64 = 512;
 
-/// Column chunks: their ranges in the file, and their bytes.
+/// The bytes of column chunks, each with its range in the file.
 pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 
 /// Reads columns of row groups, as a whole or in pieces.
@@ -36,43 +37,46 @@ pub(crate) struct Reads {
     pub(crate) store: Store,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) projection: Arc<Projection>,
-    /// The cache of rows, which is asked first.
+    /// The cache of decoded rows, in which rows are looked up before the store is read.
     pub(crate) row_cache: Option<RowCache>,
-    /// The memory in which all rows stay, if they are few. There are no pieces and no heads then.
+    /// The memory in which the rows of the whole data set are kept between epochs, if they are few. If there
+    /// is one, there are no pieces and no heads.
     pub(crate) row_memory: Option<Arc<RowMemory>>,
-    /// The row groups that are read in pieces. A cache does not keep these.
+    /// The row groups that are read in pieces because they are large. The row cache does not keep them.
     pub(crate) pieces: Arc<Pieces>,
-    /// The heads, which are read together with an earlier row group.
+    /// The heads: the first rows of row groups, if samples that begin in an earlier row group need them. They
+    /// are read with that earlier row group.
     pub(crate) heads: Arc<Heads>,
-    /// The number of bits that each row takes a second time while a column is brought into the order of a
-    /// shuffle; 0 if no column is.
+    /// The number of bits per row that the copy takes while a column is copied into the order of a shuffle; 0
+    /// if no column is copied.
     pub(crate) dealt_bits: u64,
-    /// The costs of row groups in this projection that are known.
+    /// The costs of row groups that have been computed for this projection.
     pub(crate) known: KnownCosts,
-    /// The columns that are read as codes.
+    /// The columns of text that are read as integer codes; `None` if there are none.
     pub(crate) coded: Option<Arc<CodedColumns>>,
 }
 
-/// The costs of row groups whose footers have been read. Planning asks for them many times, and each is a sum
-/// over all columns.
+/// The costs of row groups whose footers have been read. They are remembered because planning asks for them
+/// many times, and computing a cost takes a sum over all columns.
 #[derive(Clone, Default)]
 pub(crate) struct KnownCosts(Arc<OnceLock<Box<[KnownCost]>>>);
 
-/// The cost of a row group, if it is known: three numbers, for up to a million row groups.
+/// The cost of a row group, if it is known. It consists of three numbers only, because there may be a million
+/// row groups.
 struct KnownCost {
     stored: AtomicU64,
     decoding: AtomicU64,
-    /// The bytes of the rows. This field is written last.
+    /// The bytes of the rows. This field is written last, and shows that the other two are valid.
     held: AtomicU64,
 }
 
 impl KnownCost {
-    /// The value of `held` before the cost is known. The cost of a row group that has exactly this value is
-    /// computed again each time.
+    /// The value of `held` while the cost is unknown. A cost that has this value itself is computed again
+    /// each time.
     const UNKNOWN: u64 = u64::MAX;
 
-    /// The cost, which `find` computes if it is unknown. Threads that call this at the same time compute
-    /// equal costs.
+    /// Returns the cost, and computes it with `find` if it is unknown. Threads that do so at the same time
+    /// compute equal costs.
     fn get_or_init(&self, find: impl FnOnce() -> Cost) -> Cost {
         let held = self.held.load(Acquire);
         if held != Self::UNKNOWN {
@@ -93,18 +97,18 @@ impl Default for KnownCost {
     }
 }
 
-/// The memory that a row group takes when it is granted alone.
+/// The memory that a row group takes while no other row group is in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alone {
     group: usize,
-    /// The number of all bytes, including those of lists.
+    /// The number of bytes, including lists of row numbers such as the order of a shuffle.
     pub(crate) bytes: u64,
     is_piece: bool,
     is_shuffled: bool,
 }
 
 impl Reads {
-    /// Reads whole row groups, without a cache.
+    /// Makes reads of whole row groups, without a cache.
     pub(crate) fn whole(store: Store, catalog: Arc<Catalog>, projection: Arc<Projection>) -> Self {
         Reads {
             store,
@@ -120,24 +124,25 @@ impl Reads {
         }
     }
 
-    /// Reads the columns of `projection` from whole row groups, without a cache.
+    /// Makes reads of the columns of `projection` from the same data set, of whole row groups and without a
+    /// cache.
     pub(crate) fn of_columns(&self, projection: Arc<Projection>) -> Self {
         Reads::whole(self.store.clone(), self.catalog.clone(), projection)
     }
 
-    /// The cost that a part's permit covers: its column chunks, and the rows that they become, with those of
+    /// The memory that is reserved to read a part: for its column chunks and decoded rows, and for those of
     /// its heads.
     pub(crate) fn cost(&self, part: &Part) -> Cost {
         self.own_cost(part).with(self.heads.cost(part.group))
     }
 
-    /// The rows of a part's row group, if they stay in memory and have been read.
+    /// The rows of a part's row group, if they are already kept in memory between epochs.
     pub(crate) fn staying(&self, part: &Part) -> Option<Staying> {
         self.row_memory.as_ref()?.get(part.group)
     }
 
-    /// The bytes for the selected rows of all row groups if they stay in memory: what they take on average,
-    /// and a quarter more.
+    /// The number of bytes that is set aside to keep the selected rows of all row groups in memory between
+    /// epochs: their expected size and a quarter more.
     pub(crate) fn staying_bytes(&self, counts: &[u32]) -> u64 {
         let columns = self.projection.schema().flattened_fields().len() as u64;
         let of_group = |(group, &rows): (usize, &u32)| {
@@ -151,8 +156,8 @@ impl Reads {
         bytes.saturating_add(bytes / 4)
     }
 
-    /// The cost of a part at present. Rows that stay in memory are counted apart, so for them an epoch takes
-    /// at most the cost of a copy.
+    /// The memory that a part takes at present. Rows that are kept between epochs have memory of their own,
+    /// so an epoch needs no memory for them except, if they are many, for a copy in its own order.
     pub(crate) fn cost_now(&self, part: &Part) -> Cost {
         let cost = self.cost(part);
         match self.row_memory.as_ref().filter(|row_memory| row_memory.has(part.group)) {
@@ -162,32 +167,32 @@ impl Reads {
         }
     }
 
-    /// The cost of a part without heads.
+    /// The memory that a part takes, without its heads.
     pub(crate) fn own_cost(&self, part: &Part) -> Cost {
         self.pieces
             .piece_of(part)
             .map_or_else(|| self.group_cost(part.group as usize), |piece| self.piece_cost(piece))
     }
 
-    /// The cost of reading a piece of a row group.
+    /// The memory that a piece of a row group takes while it is read.
     pub(crate) fn piece_cost(&self, piece: &Piece) -> Cost {
         self.dealt(piece.cost, piece.rows.into())
     }
 
-    /// The cost with the copy that brings `rows` rows into the order of a shuffle. The copy is made when
-    /// pages are no longer needed, so the larger of the two counts.
+    /// Adds to a cost the copy of a column that brings `rows` rows into the order of a shuffle. The copy is
+    /// made after the pages were decompressed, so only the larger of the two counts.
     fn dealt(&self, cost: Cost, rows: u64) -> Cost {
         let copy = rows.saturating_mul(self.dealt_bits).div_ceil(u8::BITS.into());
         Cost { decoding: cost.decoding.max(copy), ..cost }
     }
 
-    /// The cost of reading a row group as a whole, with its heads.
+    /// The memory that a row group takes while it is read as a whole, with its heads.
     pub(crate) fn whole_cost(&self, group: usize) -> Cost {
         self.group_cost(group).with(self.heads.cost(group as u32))
     }
 
-    /// The memory that a row group of `rows` rows takes, or the largest of its pieces, with lists of `listed`
-    /// bytes for each row.
+    /// The memory that a row group of `rows` rows, or the largest of its pieces, takes while no other row
+    /// group is in memory. Lists take `listed` bytes for each row.
     pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
@@ -202,7 +207,7 @@ impl Reads {
         }
     }
 
-    /// Refuses a row group if not even one piece of it would fit into a budget; see [`Budget::admit`].
+    /// Fails if a row group, or the largest of its pieces, does not fit into a budget. See [`Budget::admit`].
     pub(crate) fn admit(
         &self,
         alone: &Alone,
@@ -218,15 +223,15 @@ impl Reads {
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
     }
 
-    /// The least number of bytes that each piece of a row group takes for columns whose pages cannot be read
-    /// one by one; `None` if all columns are of this kind, so that the row group cannot be cut.
+    /// The least number of bytes that every piece of a row group takes, because the pages of some columns
+    /// cannot be read one by one; `None` if this holds for all columns, so that the row group cannot be cut.
     pub(crate) fn in_each_piece(&self, group: usize) -> Option<u64> {
         let Reads { catalog, projection, .. } = self;
         let at = &catalog.groups[group];
-        // Before the footer has been read, nothing is known.
+        // Nothing is known about the pages before the footer has been read.
         let Some(footer) = catalog.files[at.file].footer.get() else { return Some(0) };
         let of_stored = |stored| GroupPages::least_cost(footer, projection, stored).map(Cost::total);
-        // All rows of a piece may be from one of the joined row groups, so the costliest of them counts.
+        // If the row group joins several stored ones, all rows of a piece may be from the costliest of them.
         catalog.stored(at).map(of_stored).max().flatten()
     }
 
@@ -240,7 +245,7 @@ impl Reads {
         self.group_cost(group).held
     }
 
-    /// The cost of reading a row group as a whole, without heads.
+    /// The memory that a row group takes while it is read as a whole, without heads.
     pub(crate) fn group_cost(&self, group: usize) -> Cost {
         let Reads { catalog, projection, .. } = self;
         let of_group = &catalog.groups[group];
@@ -256,8 +261,8 @@ impl Reads {
         self.dealt(self.known.0.get_or_init(known)[group].get_or_init(cost), of_group.rows)
     }
 
-    /// The error as the reason why no row of a row group can be read. If the row group joins several stored
-    /// ones, the error concerns the whole file.
+    /// Turns an error into the reason why no row of a row group can be read. If the row group joins several
+    /// stored ones, the error concerns the whole file.
     pub(crate) fn of_all_rows(&self, group: u32, error: Error) -> Error {
         match self.catalog.stored(&self.catalog.groups[group as usize]).nth(1) {
             Some(_) => error.of_whole_file(),
@@ -267,7 +272,7 @@ impl Reads {
 
     /// Reads the footer of a row group's file, unless that was done before.
     ///
-    /// Fails also if the file has a column that cannot be read.
+    /// Also fails if the file has a column that cannot be read.
     pub(crate) async fn read_footer(&self, group: usize) -> Result<()> {
         let file = self.catalog.groups[group].file;
         let read = caught_future(self.store.read_footer(&self.catalog, file)).await;
@@ -275,7 +280,8 @@ impl Reads {
         self.catalog.check_file(file, &self.projection)
     }
 
-    /// Reads all pages of a row group's column chunks, or some of them, without a permit.
+    /// Reads all pages of a row group's column chunks, or only the given ones. The caller reserves the
+    /// memory.
     pub(crate) async fn read_pages(&self, group: usize, pages: Option<&GroupPages>) -> Result<Chunks> {
         self.read_footer(group).await?;
         let ranges = self.ranges(group, pages)?;
@@ -288,7 +294,7 @@ impl Reads {
         Ok(ranges.into_iter().zip(bytes).collect())
     }
 
-    /// The ranges to read of a row group whose footer has been read.
+    /// The ranges of the file to read for a row group. Its footer must have been read.
     fn ranges(&self, group: usize, pages: Option<&GroupPages>) -> Result<Vec<Range<u64>>> {
         let whole = self.catalog.byte_ranges(&self.catalog.groups[group], &self.projection)?;
         Ok(match pages {

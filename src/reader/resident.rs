@@ -1,4 +1,5 @@
-//! The rows of a part in memory, for as long as batches are made from them.
+//! The rows of a part (a run of rows of one row group), which are in memory or mapped as long as batches are
+//! made from them.
 
 mod beyond;
 mod current;
@@ -20,34 +21,34 @@ use crate::batch::{compact, is_narrow};
 use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
 use crate::shard::Part;
 
-/// The rows of one part in memory, with the permit that covers them.
+/// The rows of one part, with the permit for the memory that they take.
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) part: Part,
     rows: CurrentRows,
-    /// The reason why none of the rows can be delivered; the rows are nulls then.
+    /// The reason why none of the rows can be delivered. All values are null then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
-    /// The samples of the part, if a sample is not a row.
+    /// The samples of the part; `None` if each row is a sample.
     samples: Option<ResidentSamples>,
-    /// The index of the part's first row among the rows in memory, which several small parts share.
+    /// The index of the part's first row in the batch of rows, which several small parts may share.
     base: u32,
-    /// The part's deal, which is the order in which an epoch takes its rows: the row at each place; `None` if
-    /// row and place are the same.
+    /// The part's deal, which is the order in which an epoch takes its rows: the row at each place of that
+    /// order. `None` if the rows are taken as they are stored.
     deal: Option<Box<[u32]>>,
-    /// Whether narrow columns are in the order of the deal.
+    /// Whether narrow columns (those with small values of fixed size) are already in the order of the deal.
     is_dealt: bool,
-    /// The permit, which is shared with the task that writes the rows to disk.
+    /// The permit for the memory of the rows. The task that writes the rows to the cache shares it.
     permit: Option<Arc<Permit>>,
-    /// Whether some columns of mapped rows were copied to memory of this process.
+    /// Whether the rows are mapped except for some columns, which were copied to memory of this process.
     is_partly_owned: bool,
     beyond: Beyond,
-    /// Fetches mapped rows again if they were changed.
+    /// Fetches mapped rows again if another program has changed them.
     renewer: Option<Arc<dyn Renew>>,
 }
 
 impl Resident {
-    /// The rows to which a part was decoded.
+    /// The decoded rows of a part, with the permit for their memory.
     pub(crate) fn new(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -58,20 +59,21 @@ impl Resident {
         Resident::alone(samples, part, rows).under(fetcher, permit)
     }
 
-    /// The rows with a permit, which from now on covers the rows instead of the bytes from which they were
-    /// read.
+    /// Adds the permit with which the part was read. The permit is reduced: it now covers only the rows, and
+    /// no longer the bytes from which they were decoded.
     fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
-        // The plan relies on the estimate, not on the actual bytes of this row group.
+        // The plan relies on the estimated size, so the permit is not reduced to the actual size of these
+        // rows.
         permit.shrink(fetcher.reads.own_cost(&self.part).held);
         Resident { permit: Some(Arc::new(permit)), ..self }
     }
 
-    /// The rows of a part, for which no permit is held.
+    /// The rows of a part, without a permit.
     pub(crate) fn alone(samples: &EpochSamples, part: Part, rows: RecordBatch) -> Self {
         Resident::among(samples, part, (Rows::new(rows, None), 0))
     }
 
-    /// The rows of a part that are among other rows, from row `base` on.
+    /// The rows of a part that begin at row `base` of `rows`.
     fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
         let (rows, numbers) = (CurrentRows::new(rows), RowNumbers::Part(samples.rows_of(&part)));
         Resident {
@@ -90,10 +92,10 @@ impl Resident {
         }
     }
 
-    /// Parts that were decoded together, to consecutive rows.
+    /// Several parts that were decoded together, to consecutive rows of one batch.
     ///
-    /// Each part returns its own memory to the budget, although all of them keep the rows alive. The parts
-    /// are few and small, otherwise they would not be together.
+    /// A part that is dropped returns its own memory to the budget, although the batch stays in memory until
+    /// all parts are dropped. This is acceptable because only few and small parts are decoded together.
     pub(crate) fn together(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -110,14 +112,15 @@ impl Resident {
         parts.collect()
     }
 
-    /// The rows of a part among those that stay in memory, which need no permit: its first decoded row is row
-    /// `base` of them.
+    /// The rows of a part whose row group is kept in memory between epochs, which needs no permit. The
+    /// selected rows of the row group begin at row `base` of `rows`.
     pub(crate) fn staying(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
         let base = base + samples.decoded(&part).start;
         Resident::among(samples, part, (rows, base))
     }
 
-    /// The cached rows of a part's row group; `renewer` fetches them again if they are mapped and changed.
+    /// The rows of a part whose row group was found in the cache. If the rows are mapped, `renewer` fetches
+    /// them again when another program has changed them.
     pub(crate) fn kept(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -129,18 +132,18 @@ impl Resident {
         Resident::new(fetcher, samples, part, kept.rows.clone(), permit).exchanged(kept, renewer)
     }
 
-    /// The same rows, read from the cache.
+    /// The same rows, but read from the cache entry `kept`.
     pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
         let rows = Rows::new(self.cut(&kept.rows), kept.mapped.clone());
         let renewer = rows.is_mapped().then_some(renewer);
         Resident { rows: CurrentRows::new(rows), renewer, ..self }
     }
 
-    /// The same rows, which are now picked by places in a deal. If `is_dealt`, narrow columns are in that
-    /// order, and all others as stored.
+    /// The same rows with a deal, the order in which an epoch takes them. `is_dealt` says that narrow columns
+    /// are in that order already.
     pub(crate) fn dealt(self, deal: Option<Box<[u32]>>, is_dealt: bool) -> Self {
         match self.samples {
-            // Samples are dealt, not rows.
+            // If samples are not rows, the deal is an order of samples.
             Some(ResidentSamples::Part(samples, _)) => {
                 Resident { samples: Some(ResidentSamples::Part(samples, deal)), ..self }
             }
@@ -148,7 +151,7 @@ impl Resident {
         }
     }
 
-    /// The rows of this part, cut from all selected rows of its row group.
+    /// Cuts the rows of this part from all selected rows of its row group.
     fn cut(&self, rows: &RecordBatch) -> RecordBatch {
         match self.samples {
             Some(_) => rows.clone(),
@@ -156,7 +159,8 @@ impl Resident {
         }
     }
 
-    /// Appends the rows of the sample at a place of the deal, if a sample is not a row.
+    /// Appends the rows of the sample at a place of the deal. If each row is a sample, this is the place
+    /// itself.
     pub(crate) fn rows_of_sample(&self, place: u32, rows: &mut SampleRows) {
         match &self.samples {
             None => rows.rows.push(place),
@@ -178,47 +182,49 @@ impl Resident {
         self.samples.is_some()
     }
 
-    /// The same rows without the deal, if it is applied already: no column needs the stored order any more.
+    /// Drops the deal if narrow columns are in its order already. Only for rows of which nothing is read in
+    /// stored order any more.
     pub(crate) fn without_deal(self) -> Self {
         let deal = self.deal.filter(|_| !self.is_dealt);
         Resident { deal, ..self }
     }
 
-    /// The row of the part at a place of the deal.
+    /// The index within the part of the row at a place of the deal.
     fn row_of_part(&self, place: u32) -> u32 {
         self.deal.as_ref().map_or(place, |deal| deal[place as usize])
     }
 
-    /// The index, among the rows in memory, of the row at a place of the deal.
+    /// The index in the batch of rows of the row at a place of the deal.
     pub(crate) fn row_at(&self, place: u32) -> u32 {
         self.base + self.row_of_part(place)
     }
 
-    /// Gives [`row_at`](Self::row_at) for many places: the index of the part's first row among the rows in
-    /// memory, and the row at each place of the deal, if row and place differ.
+    /// Returns the two parts of [`row_at`](Self::row_at), for callers that look up many places: the index of
+    /// the part's first row in the batch, and the deal, if there is one.
     pub(crate) fn rows_at(&self) -> (u32, Option<&[u32]>) {
         (self.base, self.deal.as_deref())
     }
 
-    /// Gives [`dealt_row_at`](Self::dealt_row_at) for many places: the index of the part's first row in
-    /// narrow columns, and the row at each place of the deal, if row and place differ there.
+    /// Returns the two parts of [`dealt_row_at`](Self::dealt_row_at), for callers that look up many places:
+    /// the index of the part's first row in narrow columns, and the deal, unless these columns are in its
+    /// order already.
     pub(crate) fn dealt_rows_at(&self) -> (u32, Option<&[u32]>) {
         if self.is_dealt { (self.base, None) } else { self.rows_at() }
     }
 
-    /// Whether narrow columns are in the order of the deal.
+    /// Whether narrow columns are already in the order of the deal.
     pub(crate) fn is_dealt(&self) -> bool {
         self.is_dealt
     }
 
-    /// The index in narrow columns of the row at a place of the deal.
+    /// The index, in narrow columns, of the row at a place of the deal.
     pub(crate) fn dealt_row_at(&self, place: u32) -> u32 {
         if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
-    /// The same rows with columns that are made from mapped ones, in memory of this process. The permit then
-    /// covers the bytes that these columns take. Unchanged if nothing is made, if there is no permit or
-    /// another holder of it, or if the rows were changed meanwhile.
+    /// Replaces mapped columns by columns that `make` makes from them in memory of this process. The permit
+    /// is reduced to the bytes of these columns. Nothing changes if `make` returns `None`, if there is no
+    /// permit, if it is shared or too small, or if another program has changed the rows.
     pub(crate) fn with_columns(
         mut self,
         make: impl FnOnce(&RecordBatch) -> Result<Option<(RecordBatch, u64)>>,
@@ -238,31 +244,31 @@ impl Resident {
         Ok(self)
     }
 
-    /// The same rows, without their permit if they are mapped and so take no memory.
+    /// Drops the permit if all columns are mapped, because they take no memory of this process.
     pub(crate) fn at_hand(mut self) -> Self {
         let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
         self.permit.take_if(|_| is_mapped && !self.is_partly_owned);
         self
     }
 
-    /// The rows in their present place.
+    /// The rows as they are at present. Mapped rows may be replaced later.
     pub(crate) fn rows(&self) -> Arc<Rows> {
         self.rows.with(Arc::clone)
     }
 
-    /// Applies `look` to the rows in their present place.
+    /// Applies `look` to the rows as they are at present.
     pub(crate) fn with_rows<T>(&self, look: impl FnOnce(&Arc<Rows>) -> T) -> T {
         self.rows.with(look)
     }
 
-    /// Copies the rows at the given places to memory of their own, after the rows in `changed` turned out to
-    /// be changed. Later requests for rows get them from the new cache entry, or from memory if there is
-    /// enough.
+    /// Copies the rows at the given places of the deal to memory of their own. Called when another program
+    /// has changed the mapped rows in `changed`, so the rows are fetched again. Later batches take the rows
+    /// from a new cache entry, or from memory if the budget permits it.
     pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
         let (Some(renewer), CurrentRows::Mapped(rows)) = (&self.renewer, &self.rows) else {
             return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
         };
-        // Other threads that find the same change wait here, so that only one fetches.
+        // Other threads that find the same change wait here, so that only one thread fetches the rows.
         let mut rows = lock(rows);
         if !Arc::ptr_eq(&rows, changed) && !rows.is_mapped() {
             drop(rows);
@@ -293,14 +299,14 @@ impl Resident {
         renewed + of_heads + self.permit.as_ref().map_or(0, |permit| permit.bytes())
     }
 
-    /// A placeholder for a part that cannot be read.
+    /// A placeholder for a part that cannot be read because of `error`. All its values are null.
     pub(crate) fn lost(fetcher: &Fetcher, samples: &EpochSamples, part: Part, error: Error) -> Result<Self> {
         let rows = nulls(fetcher, samples.decoded(&part).rows)?;
         let error = fetcher.reads.of_all_rows(part.group, error);
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
 
-    /// The ordinal in its row group of the row at a place of the deal.
+    /// The ordinal, in its row group, of the row at a place of the deal.
     pub(crate) fn row_in_group(&self, place: u32) -> u64 {
         let row = self.row_of_part(place);
         u64::from(match &self.numbers {
@@ -309,8 +315,8 @@ impl Resident {
         })
     }
 
-    /// Copies the rows at the given places to memory of their own, so that the memory of the row group can be
-    /// returned. Mapped rows take no memory, so they are not copied.
+    /// Copies the rows at the given places of the deal to memory of their own, so that the memory of the row
+    /// group can be released. Mapped rows need no such copy, because they take no memory.
     pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
         let rows = self.rows();
         let stored = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.row_at(place)));
@@ -343,38 +349,39 @@ impl Resident {
 /// The ordinals of rows in their row group.
 #[derive(Clone, Debug)]
 enum RowNumbers {
-    /// The rows of a part.
+    /// The rows are those of a part, in stored order.
     Part(PartRows),
-    /// A few rows that were taken from a part, in any order.
+    /// The rows are a few that were copied from a part, in any order. The numbers are their ordinals.
     Taken(Arc<[u32]>),
 }
 
 /// The rows of each sample of a part.
 #[derive(Debug)]
 enum ResidentSamples {
-    /// The planned samples, and the sample at each place of the part's deal.
+    /// The samples of the plan, and the deal: the sample at each place of the order in which an epoch takes
+    /// them.
     Part(PartSamples, Option<Box<[u32]>>),
-    /// A few samples that were taken from a part. Each has its rows as indices into the rows of all of them.
+    /// A few samples that were copied from a part. The rows of each are indices into the copied rows.
     Taken(Box<[SampleRows]>),
 }
 
-/// The rows of other row groups in which samples continue.
+/// The rows of later row groups in which samples of a part continue.
 #[derive(Debug, Default)]
 struct Beyond {
-    /// The heads of the row groups, each with the index of its first row, counted on from the rows of the
-    /// part.
+    /// The heads (first rows) of these row groups. Each has the index of its first row, where indices
+    /// continue after the last row of the part.
     heads: Box<[(u32, Arc<Resident>)]>,
     /// The permit for the heads that are in memory.
     permit: Option<Permit>,
 }
 
-/// Fetches the rows of a part again, after their entry in the cache was changed while they were used.
+/// Fetches the rows of a part again, after another program changed their cache file while they were used.
 pub(crate) trait Renew: fmt::Debug + Send + Sync {
-    /// Fetches the rows into private memory, without a permit, and returns their new entry if they were
-    /// cached again. Waits for the store if necessary.
+    /// Fetches the rows into private memory, without a permit. Also returns their new cache entry, if they
+    /// were cached again. Waits for the store if necessary.
     fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)>;
 
-    /// A permit for rows that are not cached, if there is enough memory.
+    /// A permit for the memory of rows that were not cached again; `None` if there is not enough memory.
     fn room(&self, part: Part) -> Option<Permit>;
 }
 

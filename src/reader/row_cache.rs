@@ -1,8 +1,10 @@
-//! The row cache as a loader uses it, for one selection of columns and rows.
+//! The row cache (decoded rows on a local disk) as one loader uses it, with its selection of columns and
+//! rows.
 //!
-//! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. The file of
-//! a row group is identified by its address, size, version and footer. Cells in entries may have another
-//! [form](CacheForm); if rows are not cached in the wanted form, it is made from an entry with stored cells.
+//! An entry holds all selected rows of a row group, so that it serves every lane, rank and order. The file of
+//! a row group is identified by its address, size, version and footer. Entries may keep cells in another
+//! [form](CacheForm) than the stored one, such as pixels. If there is no entry in the wanted form, one is
+//! made from an entry with stored cells.
 
 mod gate;
 
@@ -22,58 +24,63 @@ use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::column::CacheForm;
 use crate::shard::Part;
 
-/// The memory for row groups divided by this number limits the memory of rows that are used while they wait
-/// to be written. A disk that is slower than the epoch then caches fewer rows, but holds up nothing.
+/// Rows may be used while they still wait to be written to the cache. The memory of such rows is limited to
+/// the memory for row groups, divided by this number. If the disk is slower than the epoch, fewer rows are
+/// then cached, but the epoch does not wait.
 const BEHIND_DIVISOR: u64 = 4;
 
-/// If a disk takes this long to write a piece of an entry, it releases memory too late for an epoch that
-/// waits for it.
+/// A disk that takes this long to write a piece of an entry is too slow: an epoch that needs the memory of
+/// the rows would wait too long for it.
 const LATE_WRITE: Duration = Duration::from_millis(200);
 
-/// How long nothing is written to a disk that was too slow.
+/// The time for which nothing is written to a disk that was too slow.
 const REST_TIME: Duration = Duration::from_secs(60);
 
-/// How long a loader that ends waits for its writes. A disk that hangs must not keep a program from ending.
+/// The time for which closing a loader waits for its writes. A disk that hangs must not keep a program from
+/// ending.
 const LAST_WRITES_TIME: Duration = Duration::from_secs(1);
 
 /// The cache of rows on local disk, as one loader uses it.
 #[derive(Clone)]
 pub(crate) struct RowCache {
     cache: DiskCache,
-    /// The description of the selected rows: the filter, if there is one.
+    /// A description of the filter and of the denied rows, which is a part of the cache key.
     content: Arc<str>,
     /// The form in which cells are cached; `None` for the stored form.
     form: Option<Arc<CacheForm>>,
-    /// The selected rows of each row group.
+    /// The number of selected rows of each row group.
     counts: Arc<[u32]>,
     behind: Arc<WriteBehind>,
     gate: Arc<Gate>,
-    /// A file that marks the cache as in use until the loader is closed.
+    /// A file that is locked, so that other processes see that the cache is in use, until the loader is
+    /// closed.
     held: Arc<Mutex<Option<File>>>,
 }
 
-/// The rows that are already used while they wait to be written, or are being written.
+/// Limits the rows that are used while they still wait to be written to the cache, or are being written.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
-    /// The number of bytes of these rows.
+    /// The bytes of these rows now.
     bytes: AtomicU64,
     most: u64,
-    /// The number of times that the epoch asked for the memory of these rows.
+    /// The number of times that an epoch needed the memory of these rows and asked for it.
     asked: AtomicU64,
-    /// The time until which nothing is written behind an epoch.
+    /// Until this time, no rows are used while they wait to be written, because the disk was too slow.
     resting: Mutex<Option<Instant>>,
 }
 
-/// The right, and the duty, to cache the rows of a row group that is being fetched.
+/// The right and the duty to cache the rows of a row group that is being fetched.
 pub(crate) struct CacheWriter {
     guard: Guard,
     behind: Arc<WriteBehind>,
-    /// The pass through the gate. It is dropped after the guard, which removes unfinished files.
+    /// Counts this writer as a thread that may write, until it is dropped. As the last field, it is dropped
+    /// after the guard, which removes unfinished files.
     pass: Pass,
 }
 
 impl RowCache {
-    /// `filter` and `denied` select the rows that are cached; `memory` is the loader's memory for row groups.
+    /// A cache of the rows that `filter` selects, without those that `denied` describes. `memory` is the
+    /// loader's memory for row groups.
     pub(crate) fn new(
         cache: DiskCache,
         filter: Option<&str>,
@@ -88,12 +95,12 @@ impl RowCache {
         RowCache { cache, content: content.into(), form: None, counts, behind, gate: Arc::default(), held }
     }
 
-    /// The cache with another share of the memory.
+    /// The same cache for a loader with `memory` bytes of memory for row groups.
     pub(crate) fn within(&self, memory: u64) -> Self {
         RowCache { behind: Arc::new(WriteBehind::new(memory / BEHIND_DIVISOR)), ..self.clone() }
     }
 
-    /// Ends all writing of this loader, and waits for what is being written, for a second at most.
+    /// Stops all writing of this loader, and waits up to a second for writes that are under way.
     pub(crate) fn close(&self) {
         if !self.gate.is_closed() {
             self.gate.close(LAST_WRITES_TIME);
@@ -102,14 +109,14 @@ impl RowCache {
         }
     }
 
-    /// Maintains the cache, unless the loader has ended.
+    /// Does the maintenance of the cache that is due once in an epoch, unless the loader was closed.
     pub(crate) fn maintain(&self) {
         if let Some(_pass) = self.gate.enter() {
             self.cache.maintain();
         }
     }
 
-    /// The cache of the same rows in another form.
+    /// The same cache with entries in another form.
     pub(crate) fn in_form(&self, form: Option<Arc<CacheForm>>) -> Self {
         RowCache { form, ..self.clone() }
     }
@@ -119,8 +126,8 @@ impl RowCache {
         self.form.as_deref()
     }
 
-    /// Decides who fetches a row group. Waits for another thread or process that is fetching it, so it must
-    /// not be called on a runtime's own threads.
+    /// Looks a row group up, and decides who fetches it if it is not cached. Waits while another thread or
+    /// process fetches it, so this must not be called on the threads of an async runtime.
     pub(crate) fn turn(
         &self,
         store: &Store,
@@ -136,9 +143,9 @@ impl RowCache {
         }
     }
 
-    /// Decides like [`turn`](Self::turn), for rows whose entry was changed while they were used. The rows are
-    /// returned in private memory, so that no program can change them again. It does not wait, because the
-    /// threads that fetch may be waiting for this one.
+    /// Looks up like [`turn`](Self::turn), after another program changed a row group's entry while its rows
+    /// were used. The rows are copied to private memory, where no program can change them again. This does
+    /// not wait for other threads, because they may be waiting for the caller.
     pub(crate) fn turn_again(
         &self,
         store: &Store,
@@ -157,7 +164,7 @@ impl RowCache {
         }
     }
 
-    /// The rows of a row group from the cache, if they are cached by now.
+    /// The rows of a row group, if they are cached at present.
     pub(crate) fn found(
         &self,
         store: &Store,
@@ -168,8 +175,8 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
-    /// The mapped rows of a row group, if they are there now. The lookup is not counted, because each row
-    /// group is counted when its own turn comes.
+    /// The rows of a row group, if they are cached at present and can be mapped. Statistics do not count this
+    /// lookup, because a row group is counted when it is read for itself.
     pub(crate) fn found_beside(
         &self,
         store: &Store,
@@ -181,9 +188,10 @@ impl RowCache {
         entry.is_mapped().then(|| Kept::new(entry))
     }
 
-    /// The rows and the writer of a row group that this process must cache. If cells are wanted in another
-    /// form, it is made from the rows that are cached as stored. Those are read into memory, because the new
-    /// entry gets a checksum of its own, which would make a changed byte valid.
+    /// Decides how to get the rows of a row group that this process must cache. If the cache is to keep cells
+    /// in another form, and has the row group with stored cells, that form is made from these. The stored
+    /// cells are copied to memory first: another program could change a mapped byte, and the checksum of the
+    /// new entry would then be one of the changed byte.
     fn ours(
         &self,
         (guard, pass): (Guard, Pass),
@@ -200,7 +208,7 @@ impl RowCache {
         }
     }
 
-    /// The cache key of a row group's rows.
+    /// The key under which the rows of a row group are cached.
     pub(crate) fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
@@ -219,26 +227,25 @@ impl RowCache {
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
     }
 
-    /// The rows that wait to be written or are being written.
+    /// The limit for rows that are used while they wait to be written.
     pub(crate) fn behind(&self) -> Arc<WriteBehind> {
         self.behind.clone()
     }
 
-    /// The cache itself.
     pub(crate) fn cache(&self) -> &DiskCache {
         &self.cache
     }
 
-    /// All selected rows of a part's row group, which are cached together.
+    /// The part that consists of all selected rows of a part's row group, because these are cached together.
     pub(crate) fn whole(&self, part: &Part) -> Part {
         Part { group: part.group, start: 0, rows: self.counts[part.group as usize] }
     }
 }
 
-/// The decision about who fetches a row group.
+/// The result of a lookup, which says who fetches a row group.
 pub(crate) enum Lookup {
-    /// The rows are cached. If there is a [`CacheWriter`], the caller must also cache them in the wanted
-    /// form.
+    /// The rows are cached. If there is a [`CacheWriter`], they are cached as stored, and the caller must
+    /// also cache them in the wanted form.
     Hit(Kept, Option<CacheWriter>),
     /// The caller must fetch the rows, and must cache them if there is a [`CacheWriter`].
     Miss(Option<CacheWriter>),
@@ -247,8 +254,8 @@ pub(crate) enum Lookup {
 /// All selected rows of a row group, from the cache.
 pub(crate) struct Kept {
     pub(crate) rows: RecordBatch,
-    /// The cache entry, if the rows take no memory of this process: it knows whether they were changed in
-    /// their file.
+    /// The cache entry, if the rows are mapped from its file. It can tell whether another program has changed
+    /// them.
     pub(crate) mapped: Option<Entry>,
 }
 
@@ -259,14 +266,14 @@ impl Kept {
 }
 
 impl CacheWriter {
-    /// Caches `rows`, and returns the cached ones; `None` if they could not be cached.
+    /// Caches `rows`, and returns them as the cache has them; `None` if they could not be cached.
     pub(crate) fn exchange(self, rows: &RecordBatch) -> Option<Kept> {
         self.guard.exchange(rows).map(Kept::new)
     }
 
-    /// A task that caches `rows` while they are used; `None` if the disk is too far behind. The memory of the
-    /// rows counts as used until the task is done. If the epoch needs that memory, the task ends early, and
-    /// the rows are not cached.
+    /// Makes a task that caches `rows` while they are already used; `None` if too many rows wait to be
+    /// written. The memory of the rows is not released before the task is done. If an epoch needs that
+    /// memory, the task ends early, and the rows are not cached.
     pub(crate) fn behind(
         self,
         rows: RecordBatch,
@@ -303,20 +310,20 @@ impl WriteBehind {
         WriteBehind { bytes: AtomicU64::new(0), most, asked: AtomicU64::new(0), resting: Mutex::new(None) }
     }
 
-    /// Reports that the epoch needs the memory of these rows to continue.
+    /// Reports that an epoch cannot go on without the memory of the rows that wait to be written.
     pub(crate) fn let_go(&self) {
         if self.bytes.load(Relaxed) > 0 {
             self.asked.fetch_add(1, Relaxed);
         }
     }
 
-    /// Counts `bytes` of rows that will be written, if the limit permits; returns whether it does.
+    /// Counts `bytes` of rows that are to be written, if the limit permits it. Returns whether it does.
     fn admit(&self, bytes: u64) -> bool {
         if self.resting().is_some_and(|until| Instant::now() < until) {
             return false;
         }
         let before = self.bytes.fetch_add(bytes, Relaxed);
-        // One row group is always admitted; otherwise large ones would never be cached.
+        // One row group is always admitted, because large row groups would otherwise never be cached.
         let fits = before == 0 || before + bytes <= self.most;
         if !fits {
             self.bytes.fetch_sub(bytes, Relaxed);
@@ -324,7 +331,8 @@ impl WriteBehind {
         fits
     }
 
-    /// Reports that rows were written, or were not; `too_late` says that the epoch waited for their memory.
+    /// Reports that a write of `bytes` has ended, with or without success. `too_late` says that the disk was
+    /// so slow that an epoch had to wait for the memory.
     fn done(&self, bytes: u64, too_late: bool) {
         self.bytes.fetch_sub(bytes, Relaxed);
         if too_late {
@@ -351,7 +359,7 @@ mod tests {
         RecordBatch::try_from_iter([("id", ids)]).unwrap()
     }
 
-    /// The right to cache group `group`, behind an epoch.
+    /// A writer for row group `group`, for rows that are used while they wait to be written.
     fn writer(cache: &DiskCache, behind: &Arc<WriteBehind>, group: usize) -> CacheWriter {
         let key = Key::new("file", 1, "v", group, "all", &rows().schema());
         match cache.claim(&key, CLAIM_PATIENCE) {

@@ -1,9 +1,9 @@
-//! Rows that stay in memory from one epoch to the next, if those of a whole data set are few: later epochs
+//! Keeps the rows of a whole data set in memory from one epoch to the next, if they are few. Later epochs
 //! neither read nor decode them.
 //!
-//! Rows stay in the form from which batches are made, in stored order: every epoch deals them anew. The
-//! budget for row groups is smaller by the memory set aside for them, which is returned if a restored order
-//! needs it.
+//! Rows are kept in the form from which batches are made, and in stored order; each epoch takes them in its
+//! own order. The memory for them is taken from the budget for row groups. It is returned if the order of a
+//! restored state needs it.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -21,50 +21,52 @@ use super::placed::Rows;
 use crate::batch::compact;
 use crate::shard::Part;
 
-/// Rows that take fewer bytes stay in the processor's cache, so it does not matter in which order they lie.
+/// Rows that take at most this many bytes fit into the processor's cache, so reading them in any order is
+/// fast.
 const LITTLE_BYTES: u64 = 8 << 20;
 
-/// The rows of a data set that stay in memory.
+/// The memory in which the rows of a data set are kept between epochs.
 #[derive(Debug)]
 pub(crate) struct RowMemory {
     catalog: Arc<Catalog>,
-    /// The selected rows of each row group.
+    /// The number of selected rows of each row group.
     counts: Arc<[u32]>,
     /// The largest number of bytes that the rows may take.
     most: u64,
     state: Mutex<MemoryState>,
-    /// The number of rows that epochs took from this memory.
+    /// The number of rows that epochs took from this memory, with repetitions.
     served: AtomicU64,
 }
 
 #[derive(Debug)]
 struct MemoryState {
-    /// The rows of each row group, as far as it has been read.
+    /// The kept rows of each row group; `None` before the row group was read.
     groups: Box<[Option<Staying>]>,
     bytes: u64,
-    /// Whether more rows may stay.
+    /// Whether further rows may be kept.
     is_open: bool,
-    /// The part of the budget that is set aside for the rows; `None` once it was returned.
+    /// The bytes that were taken from the budget for row groups; `None` after they were returned.
     room: Option<Aside>,
-    /// The rows of all row groups, once all of them stay in memory and lie together.
+    /// The rows of all row groups, after all were read and copied into few large batches.
     all: Option<AllStaying>,
 }
 
-/// The rows of each row group; `None` for a row group without selected rows.
+/// The kept rows of each row group; `None` for a row group without selected rows.
 pub(crate) type AllStaying = Arc<[Option<Staying>]>;
 
-/// The selected rows of a row group, which begin at row `base` of the rows that were decoded with them.
+/// The selected rows of a row group. They begin at row `base` of `rows`, which may also hold other row
+/// groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Staying {
     pub(crate) rows: Arc<Rows>,
     pub(crate) base: u32,
-    /// The most bytes that a row takes in columns whose values differ in length.
+    /// The most bytes that a row takes, counting only columns whose values differ in length.
     pub(crate) longest: u64,
 }
 
 impl RowMemory {
-    /// Memory of `most` bytes for `counts` rows of each row group; `None` if the budget does not have the
-    /// room.
+    /// Takes memory from the budget for rows of at most `most` bytes, where each row group has `counts`
+    /// selected rows; `None` if the budget is too small.
     pub(crate) fn new(
         catalog: &Arc<Catalog>,
         counts: Arc<[u32]>,
@@ -83,8 +85,8 @@ impl RowMemory {
         })
     }
 
-    /// The bytes of a budget that are set aside for rows of `most` bytes: twice as many if the rows are few,
-    /// because these are copied once, to lie together.
+    /// The number of bytes to take from the budget for rows of `most` bytes. It is twice as large if the rows
+    /// are few, because they are then copied once.
     pub(crate) fn room_of(most: u64) -> u64 {
         if most <= LITTLE_BYTES { 2 * most } else { most }
     }
@@ -93,33 +95,33 @@ impl RowMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows of a row group, if they stay in memory already.
+    /// The rows of a row group, if they are kept already.
     pub(crate) fn get(&self, group: u32) -> Option<Staying> {
         self.state().groups[group as usize].clone()
     }
 
-    /// The rows of all row groups, if all of them stay in memory and lie together.
+    /// The rows of all row groups, if all of them are kept and were copied into few large batches.
     pub(crate) fn all(&self) -> Option<AllStaying> {
         self.state().all.clone()
     }
 
-    /// Whether the rows of a row group stay in memory already.
+    /// Whether the rows of a row group are kept already.
     pub(crate) fn has(&self, group: u32) -> bool {
         self.state().groups[group as usize].is_some()
     }
 
-    /// Whether more rows may stay.
+    /// Whether further rows may be kept.
     pub(crate) fn is_open(&self) -> bool {
         self.state().is_open
     }
 
-    /// All selected rows of a part's row group: they stay together.
+    /// The part that consists of all selected rows of a part's row group, because these are kept together.
     pub(crate) fn whole(&self, part: &Part) -> Part {
         Part { group: part.group, start: 0, rows: self.counts[part.group as usize] }
     }
 
-    /// Keeps `rows`, which are those of these row groups, one after the other. If they do not fit, they are
-    /// given back, and nothing more will stay.
+    /// Keeps `rows`, which are the rows of the given row groups, one row group after the other. If they do
+    /// not fit, they are returned as the error, and no further rows are kept.
     pub(crate) fn keep(
         &self,
         groups: &[u32],
@@ -129,7 +131,7 @@ impl RowMemory {
         let bytes = rows.get_array_memory_size() as u64;
         let mut state = self.state();
         if let Some(here) = groups.iter().map(|group| state.groups[*group as usize].clone()).collect() {
-            // Another epoch or lane read the same row groups.
+            // Another epoch or lane has read the same row groups before.
             return Ok(here);
         }
         state.is_open &= state.bytes.saturating_add(bytes) <= self.most;
@@ -150,9 +152,9 @@ impl RowMemory {
         Ok(staying)
     }
 
-    /// Copies the rows of row groups into one place once all are here: a batch then gathers from one place
-    /// instead of many. Rows of files with different constants lie in different places, because a batch takes
-    /// the value of a constant column once for each place.
+    /// Once all row groups were read, copies their rows into one batch, so that batches for training are
+    /// gathered from one place. Files with different constant values get a batch each, because the value of a
+    /// constant column is looked up once for each batch that is gathered from.
     fn lay_together(&self, state: &mut MemoryState) {
         let read = self.counts.iter().enumerate().filter(|(_, rows)| **rows > 0).map(|(group, _)| group);
         let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
@@ -164,7 +166,7 @@ impl RowMemory {
             let constants = (!constants.is_empty()).then_some(Arc::as_ptr(constants));
             alike.entry(constants).or_default().push(group);
         }
-        // Where the rows cannot be joined, they stay as they are.
+        // If some rows cannot be joined, all rows stay as they are.
         let joined = alike.into_values().map(|groups| Some((self.joined(state, &groups)?, groups)));
         let Some(joined) = joined.collect::<Option<Vec<_>>>() else { return };
         let bytes = joined.iter().map(|(rows, _)| rows.batch.get_array_memory_size() as u64).sum();
@@ -184,7 +186,7 @@ impl RowMemory {
         state.all = Some(state.groups.iter().cloned().collect());
     }
 
-    /// The rows of these row groups, one after the other; `None` if they cannot be joined.
+    /// Joins the rows of these row groups, one row group after the other; `None` if they cannot be joined.
     fn joined(&self, state: &MemoryState, groups: &[usize]) -> Option<Arc<Rows>> {
         let rows = |&group: &usize| {
             let Staying { rows: all, base, .. } = state.groups[group].as_ref()?;
@@ -199,8 +201,8 @@ impl RowMemory {
         }
     }
 
-    /// Whether the rows are so few that batches are made of them as they lie. Otherwise narrow columns are
-    /// brought into the order of each epoch's deal first.
+    /// Whether the rows are so few that batches are gathered from them in stored order. Otherwise, each epoch
+    /// first copies narrow columns into the order in which it takes the rows.
     pub(crate) fn is_little(&self) -> bool {
         self.most <= LITTLE_BYTES
     }
@@ -210,22 +212,22 @@ impl RowMemory {
         self.served.fetch_add(rows.into(), Relaxed);
     }
 
-    /// The number of rows that epochs took from this memory.
+    /// The number of rows that epochs took from this memory, with repetitions.
     pub(crate) fn served(&self) -> u64 {
         self.served.load(Relaxed)
     }
 
-    /// The number of bytes of the rows that stay in memory; 0 once their memory was returned.
+    /// The number of bytes that the kept rows take; 0 after they were dropped.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().bytes
     }
 
-    /// The bytes of the budget that are set aside for the rows.
+    /// The number of bytes that were taken from the budget for row groups; 0 after they were returned.
     pub(crate) fn room(&self) -> u64 {
         self.state().room.as_ref().map_or(0, Aside::bytes)
     }
 
-    /// Lets all rows go, and keeps none from now on: the budget gets their memory back.
+    /// Drops all rows, returns their memory to the budget, and keeps no rows from now on.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.groups.iter_mut().for_each(|rows| *rows = None);
@@ -234,7 +236,7 @@ impl RowMemory {
     }
 }
 
-/// The same rows, whose bytes and texts keep nothing else in memory.
+/// Copies texts and bytes of the rows to memory of their own, so that they do not keep whole pages in memory.
 pub(crate) fn compacted(rows: &RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(compact).collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

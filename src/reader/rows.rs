@@ -1,4 +1,4 @@
-//! Turns the bytes of row groups into their rows. Nothing in this file waits for I/O.
+//! Decodes the fetched bytes of row groups to rows. Nothing in this file waits for I/O.
 
 mod arrange;
 mod chunks;
@@ -32,18 +32,19 @@ use super::pages::{self, Checked, Leaf, StoredPage};
 /// The advice for a damaged row group.
 const IF_DAMAGED: &str = "write or copy the file again, or leave out what cannot be read with `on_bad_row`";
 
-/// Fetched rows of a row group.
+/// The fetched bytes of a row group, and the rows to decode from them.
 pub(super) struct FetchedRows<'a> {
-    /// An index into [`Catalog::groups`].
+    /// The index of the row group in [`Catalog::groups`].
     pub(super) group: usize,
     /// The rows to decode; `None` for all.
     pub(super) selection: Option<&'a RowSelection>,
-    /// The fetched bytes, which are exactly those of [`Catalog::byte_ranges`] for the group and the
-    /// projection, possibly joined, or of [`GroupPages::ranges`].
+    /// The fetched bytes, by their ranges in the file. If all pages were fetched, the ranges are those of
+    /// [`Catalog::byte_ranges`] for the group and the projection, some of them joined; otherwise those of
+    /// [`GroupPages::ranges`].
     pub(super) chunks: Vec<(Range<u64>, Bytes)>,
-    /// The pages that were fetched, which hold the selection; `None` for all pages.
+    /// The pages that were fetched, which contain the rows to decode; `None` if all pages were fetched.
     pub(super) pages: Option<&'a GroupPages>,
-    /// The columns that may be read as codes.
+    /// The columns of text that may be read as integer codes.
     pub(super) coded: Option<&'a CodedColumns>,
 }
 
@@ -69,7 +70,7 @@ pub fn read_part(
     read_fetched(catalog, projection, rows, limit_bytes)
 }
 
-/// Decodes like [`read_part`], from all pages or from some.
+/// Decodes a row group like [`read_part`]. It may be that only some of its pages were fetched.
 pub(super) fn read_fetched(
     catalog: &Catalog,
     projection: &Projection,
@@ -86,10 +87,11 @@ pub(super) fn read_fetched(
     read.map_err(|error| error.hint_if_damaged(IF_DAMAGED))
 }
 
-/// Decodes several row groups to one batch, one after the other; together they may take `limit_bytes`.
+/// Decodes several row groups to one batch, one after the other. Together they may take at most
+/// `limit_bytes`.
 ///
-/// Fails if one of them cannot be decoded, for which [`read_part`] gives a better error, and with `Internal`
-/// if they are not stored in the same way.
+/// Fails if one of them cannot be decoded; [`read_part`] then gives a better error for that one. Fails with
+/// `Internal` if they are not stored in the same way.
 pub(super) fn read_parts(
     catalog: &Catalog,
     projection: &Projection,
@@ -113,8 +115,8 @@ pub(super) fn read_parts(
     read(readers, limit_bytes)
 }
 
-/// The readers of the stored row groups that have some of the rows; if only one is stored, its reader in any
-/// case.
+/// Makes a reader for each stored row group that `rows.group` joins, without those that have no selected row.
+/// A row group that joins no others gets its reader in any case.
 fn readers<'a>(
     catalog: &'a Catalog,
     projection: &'a Projection,
@@ -163,16 +165,16 @@ fn readers<'a>(
     Ok(readers)
 }
 
-/// Decodes row groups of the same columns one by one, and joins their rows. An error has the place of its row
-/// group.
+/// Decodes row groups with the same columns one by one, and joins their rows. An error says in which row
+/// group it occurred.
 fn read_each(readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch> {
     let is_one = readers.len() == 1;
     let mut batches = Vec::with_capacity(readers.len());
     let mut left = limit;
     for reader in readers {
         let place = Place::file(reader.file.location.clone()).row_group(reader.stored.index);
-        // A column must be codes in all joined row groups or in none, so codes are read only from a single
-        // one.
+        // A column must be read as codes from all joined row groups or from none, so codes are read only if
+        // there is a single row group.
         let coded = reader.coded.filter(|_| is_one);
         let batch = read(vec![RowGroupReader { coded, ..reader }], left).map_err(|error| error.at(place))?;
         left = left.saturating_sub(batch.get_array_memory_size() as u64);
@@ -184,7 +186,7 @@ fn read_each(readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch
     }
 }
 
-/// Decodes row groups of the same columns.
+/// Decodes row groups with the same columns to one batch.
 fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch> {
     let mut rows = 0;
     for reader in &readers {
@@ -196,8 +198,8 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let columns = &footer.columns;
     let roots = columns.roots(projection.columns());
     let leaves = columns.leaves(projection);
-    // Selected rows are left to the Parquet crate: they are few, or belong to a row group that is dealt in
-    // two parts.
+    // If only some rows are selected, the Parquet crate decodes them, because they are few or the row group
+    // is divided between two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
     let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
     let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];
@@ -214,7 +216,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         (step, taken) = guarded(|| reader.check(&checked, (taken, limit), &mut decoders))?;
         steps.push(step);
     }
-    // A row group whose pages were read one by one is never read with others.
+    // A row group of which only some pages were fetched is always read alone.
     let by_pages = readers[0].pages.filter(|_| readers.len() == 1);
     if by_pages.is_none() && readers.iter().any(|reader| reader.pages.is_some()) {
         return Err(Error::new(ErrorKind::Internal, "row groups of some pages are read together"));
@@ -233,7 +235,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         };
         let array = readers[0].pages_of(*leaf, pages, steps[0], limit);
         let array = array.map_err(|error| error.at(readers[0].column_place(*leaf)))?;
-        // A structure is assembled leaf by leaf.
+        // The array of a structure is put together leaf by leaf.
         arrays[at] = Some(match arrays[at].take().filter(|_| last_root == Some(root)) {
             Some(before) => united(&before, &array).map_err(|error| {
                 let cause = "fields of a structure disagree which of its values are there";
@@ -248,7 +250,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     if !left.is_empty() {
         let batches = readers.iter().zip(&steps).map(|(reader, step)| reader.others(&left, *step, limit));
         let mut batches = batches.collect::<Result<Vec<_>>>()?;
-        // If another check could describe the damage better, it has done so.
+        // Other checks, which could have described the damage better, have found nothing.
         if let Some((reader, leaf)) = readers.iter().find_map(|reader| Some((reader, reader.damaged?))) {
             let cause = "its levels or values end early, or make no sense";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(reader.column_place(leaf)));
@@ -265,7 +267,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     readers[0].arrange(&arrays.into_iter().flatten().collect::<Vec<_>>(), &roots, rows)
 }
 
-/// One row group with everything that is needed to read it.
+/// A stored row group with everything that is needed to decode it.
 #[derive(Clone)]
 struct RowGroupReader<'a> {
     catalog: &'a Catalog,
@@ -274,15 +276,17 @@ struct RowGroupReader<'a> {
     file: &'a File,
     footer: &'a Footer,
     selection: Option<RowSelection>,
-    /// The fetched chunks. The joined pages of a chunk are under the range of the first page.
+    /// The fetched bytes by their ranges in the file. Pages of a chunk that were joined have the range of the
+    /// first page.
     chunks: Vec<(Range<u64>, Bytes)>,
     pages: Option<StoredPages<'a>>,
     coded: Option<&'a CodedColumns>,
-    /// A leaf column that must be damaged, even if the Parquet crate decodes it.
+    /// A leaf column that is known to be damaged, although the Parquet crate may decode it without an error.
     damaged: Option<usize>,
-    /// The number of pages of each leaf column that is read, by leaf.
+    /// For each leaf column that is read, its index and the number of its pages.
     page_counts: Vec<(usize, usize)>,
-    /// Whether there are texts that the Parquet crate accepts as UTF-8 without a check.
+    /// Whether there are texts in an encoding for which the Parquet crate does not check that texts are
+    /// UTF-8.
     has_unseen_texts: bool,
 }
 
@@ -299,8 +303,8 @@ impl<'a> RowGroupReader<'a> {
     /// Checks all pages of the column chunks at `leaves`, and appends them to `decoders`. Chunks with wrong
     /// flags are replaced by chunks with correct ones.
     ///
-    /// Returns the number of rows to decode at a time: all, unless repeated values could then exceed the
-    /// limit; and the bytes of the limit that are taken afterwards.
+    /// Returns two numbers. The first is how many rows to decode at a time: all, unless repeated values could
+    /// then exceed `limit`. The second is how many bytes of `limit` are taken, including the `taken` bytes.
     fn check(
         &mut self,
         leaves: &[(usize, Leaf)],
@@ -366,21 +370,21 @@ impl<'a> RowGroupReader<'a> {
         for (range, bytes) in mended {
             match self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 Some(chunk) => chunk.1 = bytes,
-                // The chunk is a part of a larger fetched range, which begins before it.
+                // The chunk is a part of a larger range that was fetched, so it is inserted after that range.
                 None => {
                     let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
                     self.chunks.insert(after, (range, bytes));
                 }
             }
         }
-        // Joined pages are in `chunks` under the range of the first page, no longer under the ranges that
-        // were fetched.
+        // Pages that were joined are now in `chunks` under the range of the first page, so the separate
+        // ranges are removed.
         let joined = self.pages.map(StoredPages::joined).into_iter().flatten();
         joined.for_each(|piece| self.chunks.retain(|(have, _)| have != piece));
         Ok((step, total))
     }
 
-    /// Joins the fetched pages of a chunk.
+    /// Joins the fetched pages of a chunk to one buffer.
     fn joined(&self, pages: &ChunkPages) -> Result<Bytes> {
         let pieces = pages.pieces().iter().map(|piece| self.bytes(piece));
         let mut pieces = pieces.collect::<Result<Vec<_>>>()?;
@@ -390,8 +394,8 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Decodes the pages of a leaf column that were read one by one, with the Parquet crate. The result is
-    /// the column with that leaf alone.
+    /// Decodes those pages of a leaf column that were fetched, with the Parquet crate. The result is the
+    /// column with this leaf alone.
     fn pages_of(&self, leaf: usize, pages: &ChunkPages, step: usize, limit: u64) -> Result<ArrayRef> {
         let columns = &self.footer.columns;
         let root = columns.parquet.get_column_root_idx(leaf);
@@ -432,7 +436,7 @@ impl<'a> RowGroupReader<'a> {
         Ok(batch.column(0).clone())
     }
 
-    /// Decodes the columns at `roots` with the Parquet crate.
+    /// Decodes the columns at `roots` with the Parquet crate, and checks them.
     fn others(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let rows = self.rows()?;
         let batch = self.decode(roots, step, limit).map_err(|error| self.blame(error, roots, step, limit))?;
@@ -466,7 +470,8 @@ impl<'a> RowGroupReader<'a> {
         decode(row_group, schema, (roots, fields), self.selection.clone(), limits, chunks)
     }
 
-    /// The leaf columns to decode, as indices among all leaves of the columns `roots`; `None` for all.
+    /// The leaf columns to decode, as indices into the leaves of the columns at `roots`; `None` for all
+    /// leaves.
     fn fields_of(&self, roots: &[usize]) -> Option<Vec<usize>> {
         if self.projection.is_whole() {
             return None;
@@ -484,34 +489,37 @@ impl<'a> RowGroupReader<'a> {
         found.map_err(|_| Error::new(ErrorKind::Internal, format!("leaf column {leaf} was not checked")))
     }
 
-    /// The bytes of a range, which must be in one of the chunks.
+    /// The bytes of a range of the file, which must have been fetched.
     fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
         let (fetched, bytes) = self.fetched(range)?;
         Ok(fetched.slice_ref(bytes))
     }
 
-    /// The fetched bytes that contain a range, and the range's own bytes. No request is counted.
+    /// Finds a range of the file in the fetched bytes. Returns the buffer that contains the range, and the
+    /// range's own bytes.
     fn fetched(&self, range: &Range<u64>) -> Result<(&Bytes, &[u8])> {
         let part = |(have, bytes): &'_ (Range<u64>, Bytes)| {
             let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
             let to = usize::try_from(range.end.checked_sub(have.start)?).ok()?;
             (to <= bytes.len()).then_some(from..to)
         };
-        // This is the last range that begins early enough, or, if chunks overlap, a range before it.
+        // The range is in the last chunk that begins early enough or, if chunks overlap, in a chunk before
+        // that.
         let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
         let found = self.chunks[..after].iter().rev().find_map(|chunk| Some((&chunk.1, part(chunk)?)));
         found.map(|(fetched, part)| (fetched, &fetched[part])).ok_or_else(|| not_fetched(range))
     }
 
-    /// Adds to an error the column that causes it: the first column at `roots` that cannot be decoded by
-    /// itself.
+    /// Finds the first column at `roots` that cannot be decoded by itself, and returns its error, with its
+    /// name. If there is none, returns `error`.
     fn blame(&self, error: Error, roots: &[usize], step: usize, limit: u64) -> Error {
         let columns = self.projection.columns().iter();
         let columns =
             columns.filter(|column| matches!(self.footer.columns.origin(**column), Origin::Stored(_)));
         let guilty = columns.copied().find_map(|column| {
             let of_column = self.footer.columns.roots(&[column]);
-            // Some pages of other columns may not have been fetched.
+            // Columns outside of `roots` are not tried, because some of their pages may not have been
+            // fetched.
             of_column.iter().all(|root| roots.contains(root)).then_some(())?;
             let alone = self.decode(&of_column, step, limit).err()?;
             let name = self.catalog.schema.field(column).name().as_str();
@@ -526,8 +534,9 @@ impl<'a> RowGroupReader<'a> {
     }
 }
 
-/// Decodes the only row group of `metadata`, which has only the columns at `roots` of `schema`, or only their
-/// leaves at `leaves`. Decodes its selected rows, `step` of all `rows` at a time, to at most `limit` bytes.
+/// Decodes the selected rows of the only row group of `metadata`, `step` of its `rows` rows at a time. The
+/// row group has only the columns at `roots` of `schema`. If `leaves` is given, only these leaves of the
+/// columns are decoded. Fails if rows that are decoded in several steps take more than `limit` bytes.
 fn decode(
     metadata: ParquetMetaData,
     schema: &SchemaRef,
@@ -566,7 +575,7 @@ fn not_fetched(range: &Range<u64>) -> Error {
     Error::new(ErrorKind::Internal, format!("bytes {}..{} were not fetched", range.start, range.end))
 }
 
-/// Runs a decoder, which can panic on malformed bytes.
+/// Runs a decoder. Malformed bytes can make it panic, which is returned as an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(work).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
 }

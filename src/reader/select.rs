@@ -1,10 +1,11 @@
 //! Selects the rows of each row group: those that are not deleted and that a filter selects.
 //!
-//! The selection is known before the first epoch begins, because the number of selected rows determines the
-//! plan: with it `len()` is exact and all ranks have the same number of steps, whatever the filter. Row
-//! groups and pages are not read if statistics show that all of their rows match, or none. For the others,
-//! the filter's columns are read once, and the result is kept on disk. Statistics are not kept: unless the
-//! constants of a file show the same, its footer is read again for its statistics.
+//! The selection is made before the first epoch begins, because the plan depends on the number of selected
+//! rows: with it, `len()` is exact and all ranks have the same number of steps, whatever the filter. Row
+//! groups and pages are not read if their statistics show that the filter selects all of their rows or none.
+//! From the others, the columns of the filter are read once, and the result is kept on disk. If statistics
+//! alone decide, nothing is kept, so footers are read again the next time, except those of files whose
+//! constant columns decide.
 
 mod lengths;
 mod pages;
@@ -42,37 +43,38 @@ pub(crate) use pieces::{pieces, pieces_at};
 pub(crate) use values::values;
 pub(crate) use windows::windows;
 
-/// The least number of bytes of local columns whose scan costs so much that its result is kept.
+/// The result of a scan of local columns is kept on disk only if the scan reads at least this many bytes.
 const MIN_KEPT_LOCAL_BYTES: u64 = 4 << 20;
 
-/// The number of bytes of one file's indexes that are read at once.
+/// The number of bytes of page indexes of one file that are read together.
 const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
 
-/// Reads the columns that determine which rows are selected. All of them must be known with certainty, so no
-/// row group may be skipped.
+/// Reads the columns that determine which rows are selected. Row groups that cannot be read are never
+/// skipped, because the selection has to be certain.
 #[derive(Clone)]
 pub(crate) struct Scanner {
     reads: Reads,
     budget: Budget,
-    /// The bytes that the rows of a row group may take.
+    /// The number of bytes that the decoded rows of a row group may take.
     limit: u64,
-    /// The `memory` that a loader needs whatever rows it selects. An error names it.
+    /// The smallest memory budget with which the loader could work, whichever rows are selected. Errors
+    /// suggest at least this much.
     least: u64,
 }
 
 impl Scanner {
-    /// A scanner of the data set of `reads` within `limit` bytes.
+    /// Makes a scanner that reads as `reads` says and uses at most `limit` bytes of memory. `least` is the
+    /// smallest memory budget that errors suggest.
     pub(crate) fn new(reads: &Reads, limit: u64, least: u64) -> Self {
         Scanner { reads: reads.clone(), budget: Budget::new(limit), limit, least }
     }
 
-    /// A scanner like this one that reads the columns `names` instead.
+    /// A scanner of the same data set that reads the columns `names`.
     pub(crate) fn of_columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Self> {
         let projection = Arc::new(self.catalog().project(names)?);
         Ok(Scanner { reads: self.reads.of_columns(projection), ..self.clone() })
     }
 
-    /// The catalogue that is scanned.
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
         &self.reads.catalog
     }
@@ -102,7 +104,8 @@ pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
     Ok(live)
 }
 
-/// The `live` rows of each row group that `filter` selects. `scanner` reads the filter's columns.
+/// Finds the rows of each row group that `filter` selects from the `live` (not deleted) rows. `scanner` reads
+/// the filter's columns.
 pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scanner) -> Result<Vec<RowSet>> {
     let Reads { catalog, store, .. } = &scanner.reads;
     let keeper = {
@@ -160,26 +163,26 @@ pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scann
     Ok(selected)
 }
 
-/// Whether reading the `selected` rows costs so much that the result is kept.
+/// Whether reading the `selected` rows costs so much that the result is kept on disk.
 fn is_dear(scanner: &Scanner, selected: &[RowSet]) -> bool {
     let read = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
     let cost: u64 = read.map(|(group, _)| scanner.reads.stored(group)).sum();
     cost >= if scanner.reads.store.is_local() { MIN_KEPT_LOCAL_BYTES } else { 1 }
 }
 
-/// Runs work that waits for the local disk; a failure counts as no result.
+/// Runs work that uses the local disk, on a thread that may block. Returns `None` if it fails or panics.
 async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()?
 }
 
-/// The decision about a row group's rows before they are read.
+/// Which rows of a row group match the filter, as far as this is known without reading them.
 enum Decided {
     None,
     All,
-    /// The rows have to be read.
+    /// The rows have to be read to find out.
     Open,
-    /// Some of its rows are known to match, or not to match. The second field has the pages that hold the
-    /// other rows, or `None` for all pages.
+    /// Some rows are known to match or not to match. The second field has the pages that hold the remaining
+    /// rows; `None` means all pages.
     Rows(PrunedRows, Option<GroupPages>),
 }
 
@@ -193,7 +196,7 @@ impl From<RowGroupMatch> for Decided {
     }
 }
 
-/// Finds out which rows match without reading them, where that is possible: from the constants of files,
+/// Finds out which rows match, as far as this is possible without reading them: from the constants of files,
 /// then from the statistics of row groups, then from the indexes of their pages.
 async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
     let Reads { catalog, store, .. } = &scanner.reads;
@@ -219,7 +222,7 @@ async fn prune(filter: &Filter, scanner: &Scanner) -> Result<Vec<Decided>> {
     Ok(decided)
 }
 
-/// Finds out which rows of a file match, from its footer and the indexes of its pages.
+/// Finds out which rows of a file match, as far as its footer and the indexes of its pages show it.
 async fn prune_file(
     filter: &Filter,
     scanner: &Scanner,
@@ -242,9 +245,10 @@ async fn prune_file(
         }
     }
     let mut decided = Vec::new();
-    // The stored row groups of the present row group that were examined so far.
+    // The stored row groups that were examined so far, of the row group (it may join several) that comes
+    // next.
     let mut of_group: Vec<(StoredGroup, PrunedRows, GroupIndex)> = Vec::new();
-    // As many indexes as take little memory are read at once.
+    // Several indexes are read together, as long as they take little memory.
     let mut rest = &stored[..];
     while !rest.is_empty() {
         let mut bytes = 0;
@@ -280,16 +284,16 @@ async fn prune_file(
     Ok(decided)
 }
 
-/// A stored row group of a row group, and whether its rows match according to its statistics.
+/// A stored row group, and whether none, all, or perhaps some of its rows match according to its statistics.
 struct Examined {
     group: usize,
     stored: StoredGroup,
     matches: RowGroupMatch,
-    /// The parts of the stored row group's indexes that may show for more rows whether they match.
+    /// The parts of its page indexes that may decide about further rows.
     parts: Vec<IndexPart>,
 }
 
-/// Combines the decisions about the stored row groups of a row group into one decision.
+/// Combines the decisions about stored row groups into one decision about the row group that joins them.
 fn joined(
     scanner: &Scanner,
     group: &Group,
@@ -304,7 +308,7 @@ fn joined(
     if is_each(|rows| rows.all.is_all()) {
         return Ok(Decided::All);
     }
-    // If nothing is left out, the result does not depend on the indexes.
+    // No row was decided, so the row group is read as if it had no indexes.
     if is_each(|rows| rows.some.is_all()) {
         return Ok(Decided::Open);
     }
@@ -339,7 +343,7 @@ async fn scan(
     let catalog = &scanner.reads.catalog;
     let (_permit, batch);
     if scanner.reads.projection.columns().is_empty() {
-        // The filter depends only on the places of rows.
+        // The filter uses no columns, only the positions of rows.
         batch = without_columns(live.count())?;
     } else {
         (_permit, batch) = columns_of(scanner, group, &live, pages, verdicts.coded()).await?;
@@ -352,8 +356,8 @@ async fn scan(
     Ok(live.compose(&RowSet::from_bits(&matching)))
 }
 
-/// The columns of the `live` rows of one row group, some of them perhaps as codes, and the permit for their
-/// memory.
+/// Reads the columns of the `live` rows of one row group, of which `coded` may be read as integer codes. Also
+/// returns the permit for their memory.
 async fn columns_of(
     scanner: &Scanner,
     group: usize,
@@ -362,7 +366,8 @@ async fn columns_of(
     coded: Option<&CodedColumns>,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // A budget of twice the bytes is enough, because batches take little of it.
+    // The error suggests twice the bytes as the memory budget, which is enough because batches take little of
+    // it.
     let alone = scanner.reads.alone((group, live.count()), 0);
     scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;

@@ -6,8 +6,8 @@ use std::ops::Range;
 use forebay_store::catalog::{Catalog, File};
 use serde::{Deserialize, Serialize};
 
-/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) runs on: to the end of
-/// the row group in which it begins, or into those after it.
+/// How far a [`Window`](crate::samples::Window) or a [`Pack`](crate::samples::Pack) may continue: to the end
+/// of the row group in which it begins, or into later row groups.
 ///
 /// ```
 /// use forebay::samples::{Across, Window};
@@ -23,10 +23,10 @@ pub enum Across {
     /// Samples end with the row group in which they begin.
     #[default]
     RowGroup,
-    /// Samples run on across the row groups of one file.
+    /// Samples may continue into later row groups of the same file.
     File,
-    /// Samples run on across the row groups of all files, in the order of their paths, but not into a file
-    /// whose folders have other keys.
+    /// Samples may continue into later row groups of the same file and of the next files, in the order of
+    /// their paths, but not into a file whose folders have other keys, such as `year=2025` after `year=2024`.
     Dataset,
 }
 
@@ -38,7 +38,8 @@ impl Across {
         *self == Across::RowGroup
     }
 
-    /// Groups the row groups into sequences: rows follow each other across the row groups of one range.
+    /// Divides the row groups into ranges. Samples may continue from one row group of a range into the next,
+    /// but not into another range.
     pub(crate) fn sequences(self, catalog: &Catalog) -> Vec<Range<usize>> {
         let mut sequences: Vec<Range<usize>> = Vec::new();
         for (at, group) in catalog.groups.iter().enumerate() {

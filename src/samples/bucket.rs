@@ -1,4 +1,4 @@
-//! Buckets of rows of similar length, so that little is padded when they are filled up to the longest row.
+//! Buckets: samples of several rows of similar length, so that little padding makes them equally long.
 //!
 //! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan
 //! gives every rank the same number of buckets, however many rows these have.
@@ -11,7 +11,7 @@ use super::lengths::NO_LENGTH;
 use super::unfit::Unfit;
 use super::{SampleKind, SampleRows};
 
-/// The highest number of rows that a bucket may be asked to have; more is likely a mistake.
+/// The highest number of rows that a user may set for a bucket. A higher one is likely a mistake.
 const MAX_ROWS: u32 = 1 << 20;
 
 /// Samples of several rows of similar length, each from one row group. All ranks have the same number of
@@ -47,8 +47,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Makes buckets of `rows` rows. `by` names a column: of lists or texts, whose lengths count, or of whole
-    /// numbers, which are the lengths.
+    /// Makes buckets of `rows` rows. The column `by` decides the length of each row: the length of its list
+    /// or text, or a whole number that is the length.
     pub fn rows(by: impl Into<String>, rows: u32) -> Self {
         Bucket { by: by.into(), rows: Some(rows), tokens: None, reshuffle: false }
     }
@@ -66,10 +66,10 @@ impl Bucket {
         Bucket { rows: Some(rows), ..self }
     }
 
-    /// Whether each epoch makes other buckets: a row may be sorted as if it were longer, by up to an eighth
-    /// of its length, so that a ninth of the tokens of a bucket is left free. Every epoch has the same number
-    /// of buckets; its buckets depend on the data, the seed of the shuffle and its number alone. Default:
-    /// false, all epochs have the same buckets.
+    /// Whether each epoch combines the rows into other buckets. Rows are then sorted by lengths that are
+    /// raised at random by up to an eighth, and a ninth of the tokens of each bucket is left free for that.
+    /// All epochs have the same number of buckets. The buckets of an epoch depend only on the data, the seed
+    /// of the shuffle and the number of the epoch. Default: false, all epochs have the same buckets.
     ///
     /// ```
     /// let bucket = forebay::samples::Bucket::tokens("tokens", 16_384).reshuffle(true);
@@ -101,8 +101,8 @@ impl Bucket {
         Ok(())
     }
 
-    /// The length by which a row is sorted: 0 for a row without a length, an error for a row that is longer
-    /// than a bucket.
+    /// Returns the length by which a row is sorted: 0 for a row without a length. Fails if the row alone is
+    /// longer than a bucket may be.
     pub(crate) fn fitting(&self, length: u32) -> Result<u32, Unfit> {
         match length {
             NO_LENGTH => Ok(0),
@@ -111,7 +111,7 @@ impl Bucket {
         }
     }
 
-    /// The highest number of padded values in a bucket, if there is a limit.
+    /// The most values that a bucket may have after its rows are padded; `None` if there is no limit.
     pub(crate) fn most_tokens(&self) -> Option<u64> {
         self.tokens
     }
@@ -126,7 +126,8 @@ impl Bucket {
         BucketGroup::new(rows, self.ends(&ascending, self.tokens))
     }
 
-    /// The ends of the buckets in rows of these lengths, which ascend, if a bucket has room for `tokens`.
+    /// Cuts rows into buckets of at most `tokens` values after padding. `lengths` has the ascending lengths
+    /// of the rows. Returns, for each bucket, the index after its last row.
     pub(super) fn ends(&self, lengths: &[u32], tokens: Option<u64>) -> Vec<u32> {
         let (mut ends, mut start) = (Vec::new(), 0);
         for (at, length) in lengths.iter().enumerate() {
@@ -157,7 +158,8 @@ pub(crate) struct BucketGroup {
 }
 
 impl BucketGroup {
-    /// Buckets of `rows`, which end at the places `ends` among them.
+    /// Makes buckets from `rows`, which has the rows bucket by bucket. `ends` has the end of each bucket as
+    /// an index into `rows`.
     pub(super) fn new(mut rows: Vec<u32>, ends: Vec<u32>) -> Self {
         // Within a bucket, rows come in the order in which they are stored.
         let mut from = 0;

@@ -1,13 +1,14 @@
-//! The cost of samples, from the costs of their rows.
+//! Computes the costs of samples from the costs of their rows. The option `balance` gives all ranks about
+//! equal costs in each step.
 
 use std::iter::repeat;
 
 use super::{EpochSamples, NO_LENGTH, Pack, SampleIndex, SampleRows};
 
 impl SampleIndex {
-    /// The cost of each sample of each row group, whose selected rows cost what `of_rows` says. A sample of
-    /// several rows costs as much as they do together, and a pack with `squares` the sum of the squares of
-    /// the lengths in it: the work of attention within documents.
+    /// Returns the cost of each sample of each row group. `of_rows` has the cost of each selected row. A
+    /// sample costs as much as all of its rows together. If `squares` is set, samples are packs, and a pack
+    /// costs the sum of the squares of its lists' lengths: the work of attention within documents.
     pub(crate) fn costs(&self, of_rows: &[Vec<u32>], squares: Option<&Pack>) -> Vec<Vec<f32>> {
         let samples = self.of_epoch(0);
         let of_group = |group: usize| match samples.are_rows() {
@@ -34,7 +35,7 @@ impl EpochSamples {
     }
 }
 
-/// The cost of a row, where rows are numbered through consecutive row groups.
+/// Returns the cost of a row. Rows are numbered from the first row group of `of_rows` through all of them.
 fn at(of_rows: &[Vec<u32>], mut row: u32) -> u32 {
     for costs in of_rows {
         match costs.get(row as usize) {
@@ -50,7 +51,7 @@ fn of_row(length: u32) -> f32 {
     if length == NO_LENGTH { 0.0 } else { length as f32 }
 }
 
-/// The sum of the squares of the lengths that the pieces of lists have in a pack.
+/// Returns the sum of the squared lengths of all lists, or pieces of lists, in a pack.
 fn squares_of(pack: &Pack, rows: &SampleRows) -> f32 {
     let mut left = pack.length();
     let skipped = rows.skipped.iter().copied().chain(repeat(0));

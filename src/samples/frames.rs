@@ -1,4 +1,4 @@
-//! Says whether the images of a window share what is drawn at random for them.
+//! Says whether the images of a window share their random crop, flip and change of colours.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Frames {
-    /// All rows of a window draw the same as its first row, so the frames of a clip are cropped alike. A row
-    /// that is in several windows is drawn anew in each of them.
+    /// All rows of a window use the random numbers of its first row, so the frames of a clip are cropped
+    /// alike. A row that is in several windows is cropped anew in each of them.
     #[default]
     Together,
-    /// Each row draws for itself: a row that is in several windows of an epoch has the same pixels in each.
+    /// Each row has random numbers of its own, so a row that is in several windows of an epoch has the same
+    /// pixels in each.
     Alone,
 }
 

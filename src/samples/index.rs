@@ -25,17 +25,18 @@ pub(crate) struct SampleIndex {
     epochs: Epochs,
 }
 
-/// Whether epochs differ in their samples.
+/// The samples of all epochs: the same in each epoch, or others in each.
 #[derive(Debug)]
 enum Epochs {
     /// Every epoch has the same samples.
     Same(Arc<EpochSamples>),
-    /// Each epoch draws its samples anew, by a seed. The epochs that were used last are kept.
+    /// Each epoch draws its samples anew. The fields are the samples to draw from, the seed, and the epochs
+    /// that were used last, which are kept with their numbers.
     Drawn(Arc<dyn EpochKinds>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
 }
 
-/// How many drawn epochs are kept: the current one, the one that is being prepared, and one more for
-/// questions about any other epoch.
+/// The number of drawn epochs that are kept: the current one, the one that is being prepared, and one more
+/// for questions about any other epoch.
 const EPOCHS_KEPT: usize = 3;
 
 impl SampleIndex {
@@ -46,7 +47,7 @@ impl SampleIndex {
         SampleIndex::same(None, rows, counts)
     }
 
-    /// An index of samples of one kind over the selected rows of each row group.
+    /// Makes an index of samples of one kind over the selected rows of each row group.
     pub(crate) fn of_kind(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
         let counts = (0..rows.len()).map(|group| kind.count(group)).collect();
         SampleIndex::same(Some(kind), rows.into(), counts)
@@ -130,7 +131,7 @@ impl SampleIndex {
         matches!(&self.epochs, Epochs::Same(samples) if !samples.beyond.is_empty())
     }
 
-    /// The rows of later row groups in which the samples of `group` continue, in any epoch.
+    /// Returns the rows of later row groups into which the samples of `group` continue, in any epoch.
     pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
         let of_all = match &self.epochs {
             Epochs::Same(samples) => Some(samples.heads(group)),
@@ -140,7 +141,7 @@ impl SampleIndex {
     }
 
     /// The bytes that each sample takes in the list of a row group's samples, which is drawn when the row
-    /// group is decoded; 0 if samples are not drawn.
+    /// group is decoded; 0 if the samples of all epochs are the same.
     pub(crate) fn listed_bytes(&self) -> u64 {
         match &self.epochs {
             Epochs::Same(_) => 0,
@@ -177,7 +178,9 @@ impl EpochSamples {
         self.kind.is_none()
     }
 
-    /// The selected rows that are decoded for a part of the plan.
+    /// Returns the selected rows to decode for a part (a run of samples of one row group), as a range of
+    /// their ordinals: only the rows of the part if samples are rows, otherwise all selected rows of the row
+    /// group.
     pub(crate) fn decoded(&self, part: &Part) -> Part {
         match self.kind {
             None => *part,
@@ -207,8 +210,8 @@ impl EpochSamples {
         })
     }
 
-    /// The row group of a decoded row, and the row's ordinal in it. `row` counts through the rows that are
-    /// decoded for `part` and then through the rows of its heads.
+    /// Returns the row group of a decoded row, and the row's ordinal in it. `row` counts first through the
+    /// rows that are decoded for `part`, then through the rows of its [`Head`]s in later row groups.
     pub(crate) fn place(&self, part: &Part, row: u32) -> (usize, u32) {
         let group = part.group as usize;
         let own = self.decoded(part);
@@ -226,7 +229,7 @@ impl EpochSamples {
         (group, self.rows.row_set(group).rows())
     }
 
-    /// The stored rows of a head.
+    /// Returns the stored rows of a head: the first rows of a row group, in which earlier samples continue.
     pub(crate) fn rows_of_head(&self, head: Head) -> PartRows {
         PartRows { set: self.rows.row_set(head.group as usize), ordinals: 0..head.rows }
     }

@@ -1,5 +1,5 @@
-//! Tests the laws of samples, as properties over random row groups, selections, kinds of sample, orders,
-//! worlds and skipped steps.
+//! Tests the laws that hold for samples of every kind, with random row groups, selections, orders, numbers of
+//! ranks and skipped steps.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl SampledCase {
         self.groups.iter().map(|group| RowSet::from_bits(&selected(group).into())).collect()
     }
 
-    /// A number for each selected row, by row group.
+    /// Applies `number` to each selected row, and returns the results by row group.
     fn numbers(&self, number: fn(&(bool, u32, u32)) -> u32) -> Vec<Vec<u32>> {
         let of_group = |group: &Group| group.iter().filter(|row| row.0).map(number).collect();
         self.groups.iter().map(of_group).collect()
@@ -105,8 +105,9 @@ impl SampledCase {
         }
     }
 
-    /// The samples of each step from row `start` of the order on, over all ranks of a world, sorted and
-    /// without padding. Checks that all ranks have the same number of steps, and at least one sample in each.
+    /// Returns the samples of each step from row `start` of the order on, over all `world` ranks, sorted and
+    /// without repeated ones. Checks that all ranks have the same number of steps, and at least one sample in
+    /// each.
     fn steps(&self, index: &SampleIndex, spec: &OrderSpec, world: u32, start: u64) -> Vec<Vec<Found>> {
         let samples = index.of_epoch(self.epoch);
         let order = EpochOrder::new(samples.counts.clone(), spec, self.epoch);
@@ -213,8 +214,9 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Each sample comes once over all ranks, a step has the same samples in any world, seeking gives the
-    /// same steps as going through all steps before, and skipped steps change no other step.
+    /// Each sample is delivered once over all ranks, a step has the same samples for any number of ranks, an
+    /// epoch that begins at a step gives the same steps as one that goes through all steps before, and
+    /// skipped steps change no other step.
     #[test]
     fn samples_of_all_kinds_keep_the_laws(case in cases(), other in 1u32..6, at: u64, skip: (u64, u64)) {
         // If no row is selected, or sampling without replacement leaves no row, there is nothing to plan.

@@ -1,4 +1,5 @@
-//! The lengths of rows by one column: the lengths of its lists or texts, or its whole numbers.
+//! Reads the length of each row from one column: the length of its list or text, or a whole number that is
+//! the length.
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray};
 use forebay_arrow::datatypes::{
@@ -8,13 +9,14 @@ use forebay_arrow::names::TypeName;
 use forebay_arrow::vectors::Vectors;
 use forebay_base::Error;
 
-/// The number that stands for the length of a row that has none.
+/// The value that stands for the length of a row without a length.
 pub(crate) const NO_LENGTH: u32 = u32::MAX;
 
-/// The length of each row; [`NO_LENGTH`] for a row without one.
+/// Returns the length of each row; [`NO_LENGTH`] for a row without one.
 ///
 /// # Errors
-/// The column cannot give lengths, or one of its rows does not; the ordinal is that of the row.
+/// Fails if the column has a type that gives no lengths, or if a value is not a valid length. The second
+/// error comes with the ordinal of the row.
 pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Error)> {
     macro_rules! whole {
         ($type:ty) => {
@@ -72,8 +74,8 @@ fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -
     Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length)))
 }
 
-/// The length of a vector as the list of all its values. A damaged vector has none: it is refused when it is
-/// delivered.
+/// Returns the number of all values of a vector, including the zeros that a sparse vector does not store. A
+/// damaged vector has no length: it causes an error when it is delivered.
 fn of_vector(vectors: &Vectors<'_>, row: usize) -> u32 {
     let length = vectors.length(row).ok().flatten();
     length.and_then(|length| u32::try_from(length).ok()).unwrap_or(NO_LENGTH)

@@ -1,4 +1,4 @@
-//! Packs of tokens: lists of numbers, one after the other, in rows of one length.
+//! Packs: samples that join several lists of numbers, such as tokens, into one row of a fixed length.
 //!
 //! The lengths of the lists are read once, and decide which lists go into which pack. Whole lists are packed
 //! row group by row group; split lists may continue through consecutive row groups. A pack belongs to the row
@@ -62,7 +62,7 @@ pub struct Pack {
     eos: Option<PackValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
-    /// How far split lists continue. Positions leave the field out if it has its default.
+    /// How far split lists may continue. Positions leave the field out if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -126,9 +126,9 @@ impl Pack {
         Pack { value: value.into(), ..self }
     }
 
-    /// A number before each list, such as that of the token BOS: one for all columns, or one for each. It
-    /// counts in the length of a pack, and is in the pack in which the list begins. An empty list gets none.
-    /// Default: no number.
+    /// A number to put before each list, such as the id of the token BOS: one number for all columns, or one
+    /// for each column. It counts in the length of a pack, and is in the pack in which the list begins. An
+    /// empty list gets no such number. Default: no number.
     ///
     /// ```
     /// let columns = ["input_ids", "labels"];
@@ -140,9 +140,9 @@ impl Pack {
         Pack { bos: Some(bos.into()), ..self }
     }
 
-    /// A number after each list, such as that of the token EOS: one for all columns, or one for each. It
-    /// counts in the length of a pack, and is in the pack in which the list ends; a list that is [cut
-    /// off](Self::truncate) has none. An empty list gets none either. Default: no number.
+    /// A number to put after each list, such as the id of the token EOS: one number for all columns, or one
+    /// for each column. It counts in the length of a pack, and is in the pack in which the list ends. A list
+    /// that is empty or [cut off](Self::truncate) gets no such number. Default: no number.
     ///
     /// ```
     /// let pack = forebay::samples::Pack::split(["input_ids", "labels"], 2_048).eos(2.0);
@@ -160,8 +160,8 @@ impl Pack {
         Pack { lengths: Some(column.into()), ..self }
     }
 
-    /// How far split lists continue, in stored order, so that only the last pack is filled up. Default: to
-    /// the end of their row group.
+    /// How far split lists are joined in stored order. Only the last pack of the joined lists is filled up.
+    /// Default: to the end of their row group.
     ///
     /// The first lists of a row group are then read twice: with their own row group, and with the row group
     /// before, whose packs continue in them.
@@ -170,9 +170,10 @@ impl Pack {
         Pack { across, ..self }
     }
 
-    /// Whether each epoch makes other packs. The lists of a row group are then joined in random order or, if
-    /// they stay whole, packed with others. Every epoch has the same number of packs; its packs depend on the
-    /// data, the seed of the shuffle and its number alone. Default: false, all epochs have the same packs.
+    /// Whether each epoch combines the lists of a row group into other packs. Split lists are then joined in
+    /// random order, and whole lists are packed with other lists. All epochs have the same number of packs.
+    /// The packs of an epoch depend only on the data, the seed of the shuffle and the number of the epoch.
+    /// Default: false, all epochs have the same packs.
     ///
     /// ```
     /// let pack = forebay::samples::Pack::best_fit(["tokens"], 2_048).reshuffle(true);
@@ -182,7 +183,7 @@ impl Pack {
         Pack { reshuffle, ..self }
     }
 
-    /// The number of values in a row.
+    /// The number of values in a pack, which is delivered as one row.
     pub fn length(&self) -> u32 {
         self.length
     }
@@ -203,7 +204,7 @@ impl Pack {
         self.reshuffle
     }
 
-    /// The number that fills up the rows of a column.
+    /// The number that fills up the packs of a column.
     pub(crate) fn value_of(&self, column: &str) -> f64 {
         self.value.of(column).unwrap_or(0.0)
     }
@@ -214,7 +215,7 @@ impl Pack {
         PackMarks { bos: of_column(&self.bos), eos: of_column(&self.eos) }
     }
 
-    /// How many numbers stand before and after a list.
+    /// The number of values that are put before and after each list: none, one or two.
     fn marks(&self) -> u32 {
         u32::from(self.bos.is_some()) + u32::from(self.eos.is_some())
     }
@@ -224,8 +225,8 @@ impl Pack {
         self.lengths.as_deref().or(self.columns.first().map(String::as_str)).unwrap_or_default()
     }
 
-    /// These packs reduced to the options that decide which lists are in which pack. `stored` maps the name
-    /// of a column to its stored name.
+    /// Returns a copy that keeps only the options that decide which lists are in which pack. `stored` maps
+    /// the name of a column to its stored name.
     pub(crate) fn deciding_alone(&self, stored: impl Fn(&str) -> String) -> Self {
         Pack {
             columns: vec![stored(self.length_column())],
@@ -283,7 +284,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Refuses numbers for columns that are not packed.
+    /// Fails if an option has numbers for columns that are not packed.
     fn check_numbers(&self, option: &str, numbers: Option<&PackValue>) -> Result<()> {
         let Some(PackValue::Columns(numbers)) = numbers else { return Ok(()) };
         match numbers.keys().find(|name| !self.columns.contains(name)) {
@@ -345,7 +346,8 @@ impl Pack {
         lengths.iter().map(rest).collect()
     }
 
-    /// The number of packs that lists of a row group fill alone, because they are split.
+    /// The number of packs that lists of a row group fill alone, because they are longer than a pack and are
+    /// split.
     pub(super) fn filled_alone(&self, lengths: &[u32]) -> u32 {
         let long = lengths.iter().filter(|length| self.split_long && **length > self.length);
         long.map(|length| length / self.length).sum()
@@ -361,8 +363,8 @@ impl Pack {
         self.whole(lengths, &rests, packs)
     }
 
-    /// The packs of a row group, made from `packs`, which lists the rows whose [rests](Self::rests) share a
-    /// pack. Packs that a long list fills alone are added.
+    /// Makes the packs of a row group. `packs` lists, for each pack, the rows whose remaining values
+    /// ([`rests`](Self::rests)) share it. Packs that a long list fills alone are added.
     pub(super) fn whole(&self, lengths: Vec<u32>, rests: &[u32], packs: Vec<Vec<u32>>) -> PackedGroup {
         let skipped = |row: u32| match self.split_long {
             true => lengths[row as usize] - rests[row as usize],
@@ -391,7 +393,7 @@ impl Pack {
         PackedGroup { lengths: lengths.into(), form }
     }
 
-    /// Makes the packs of consecutive row groups from the lengths of their lists.
+    /// Makes the packs of consecutive row groups. `lengths` has the lengths of their lists.
     pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Vec<PackedGroup> {
         match self.split {
             true => split(lengths, self.length),
@@ -413,7 +415,7 @@ pub enum PackValue {
 }
 
 impl PackValue {
-    /// The number for a column.
+    /// Returns the number for a column; `None` if there are numbers for named columns and none for this one.
     fn of(&self, column: &str) -> Option<f64> {
         match self {
             PackValue::All(value) => Some(*value),
@@ -457,20 +459,21 @@ impl PackMarks {
 /// The packs of one row group.
 #[derive(Debug, Default)]
 pub(crate) struct PackedGroup {
-    /// The length of the list in each selected row, with the numbers before and after it.
+    /// The length of the list in each selected row, including the numbers before and after the list.
     lengths: Box<[u32]>,
     form: PackBorders,
 }
 
 #[derive(Debug)]
 enum PackBorders {
-    /// Consecutive lists, cut at the end of each pack. `begins` has, for each pack, its first row, and how
-    /// many values of that row's list are in earlier packs. The rows of the last pack end before `end`, which
-    /// counts on through later row groups.
+    /// Consecutive lists, cut at the end of each pack. For each pack, `begins` has its first row, and the
+    /// number of values of that row's list that are in earlier packs. The last pack ends before the row
+    /// `end`. Rows of later row groups are numbered after those of this one.
     Split { begins: Box<[(u32, u32)]>, end: u32 },
     /// Lists that are not cut, except those that are longer than a pack. `rows` has the rows of all packs,
-    /// pack by pack, and `ends` has the end of each pack as an index into `rows`. `skipped` has, for each of
-    /// `rows`, how many values of its list are in earlier packs; it is empty if no list is cut.
+    /// pack by pack, and `ends` has the end of each pack as an index into `rows`. For each of `rows`,
+    /// `skipped` has the number of values of its list that are in earlier packs; it is empty if no list is
+    /// cut.
     Whole { rows: Box<[u32]>, ends: Box<[u32]>, skipped: Box<[u32]> },
 }
 
@@ -488,7 +491,7 @@ impl PackedGroup {
         }
     }
 
-    /// The most rows of a pack, including empty lists between others.
+    /// The most rows from the first to the last row of a pack, including empty lists between others.
     fn largest(&self) -> u32 {
         match &self.form {
             PackBorders::Split { begins, end } => {
@@ -522,8 +525,8 @@ impl PackedGroup {
     }
 }
 
-/// Places rows of these lengths in this order, each into the pack of `length` values where it leaves the
-/// least room, and returns the rows of each pack.
+/// Packs rows by best fit: takes them in `order`, puts each into the pack where it leaves the least room, and
+/// returns the rows of each pack. `lengths` has the length of each row, and `length` is the length of a pack.
 pub(super) fn placed(lengths: &[u32], order: impl IntoIterator<Item = u32>, length: u32) -> Vec<Vec<u32>> {
     // Pairs of the room that is left in a pack and the pack's number.
     let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();
@@ -587,8 +590,8 @@ impl Packs {
         self.0.iter().map(PackedGroup::largest).max().unwrap_or(0)
     }
 
-    /// Appends the rows in `ordinals` whose lists are not empty, with their lengths. Ordinals count on
-    /// through the row groups after `group`.
+    /// Appends the rows in `ordinals` whose lists are not empty, with their lengths. Ordinals count from the
+    /// first row of `group` through the row groups after it.
     fn some(&self, group: usize, ordinals: Range<u32>, rows: &mut SampleRows) {
         let mut groups = self.0[group..].iter();
         let (mut lengths, mut first) = (groups.next().map_or(&[][..], |group| &*group.lengths), 0);
@@ -622,7 +625,8 @@ impl SampleKind for Packs {
             PackBorders::Split { begins, end } => {
                 let (first, skipped) = begins[pack];
                 let end = match begins.get(pack + 1) {
-                    // The next pack begins within a list whose beginning is in this pack.
+                    // If the next pack begins in the middle of a list, the row of this list is also in this
+                    // pack.
                     Some((next, taken)) => next + u32::from(*taken > 0),
                     None => *end,
                 };
@@ -651,8 +655,8 @@ mod tests {
 
     use super::*;
 
-    /// The rows of each pack, numbered over all row groups, and how many values of the first row earlier
-    /// packs hold.
+    /// Returns, for each pack, its rows, numbered over all row groups, and the number of values of its first
+    /// row that are in earlier packs.
     fn packs_across(pack: &Pack, groups: &[Vec<u32>]) -> Vec<(Vec<u32>, u32)> {
         let packs = Packs(pack.of_sequence(groups.to_vec()));
         let (mut first, mut found) = (0, Vec::new());

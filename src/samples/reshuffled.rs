@@ -1,16 +1,16 @@
-//! Packs and buckets that each epoch makes of other rows.
+//! Packs and buckets that each epoch combines anew from the rows of a row group.
 //!
-//! The plan needs to know how many samples each row group gives, the same in every epoch. So an epoch draws
-//! the members of samples, and not their number:
+//! The plan needs each row group to have the same number of samples in every epoch. So an epoch draws which
+//! rows are in a sample, but not how many samples there are:
 //!
-//! - Lists that are split are put into random order. In any order they fill as many packs.
+//! - Lists that are split are put into random order. In any order they fill the same number of packs.
 //! - Whole lists are packed as usual, but only roughly longest first: for sorting, each length is raised at
 //!   random by up to a fraction of itself. If this gives more packs than the exact order, smaller fractions
 //!   are tried. The last try raises nothing: only lists of equal length trade places, and the number of packs
 //!   is the same. If a try gives fewer packs, the missing ones get lists from the packs with the most lists.
-//! - Rows are sorted into buckets by lengths that are raised in the same way, and buckets are cut at fixed
-//!   places. The row at a place may be longer than the row that the exact order has there, by at most the
-//!   fraction, so that much room is left free in each bucket when the places are chosen.
+//! - For buckets, rows are sorted by lengths that are raised in the same way, and then cut into buckets of
+//!   fixed numbers of rows. A bucket may therefore get longer rows than in the exact order, by at most the
+//!   fraction, so that much room is left free in each bucket when the numbers of rows are chosen.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use super::pack::{Pack, PackedGroup, Packs, placed};
 use super::{EpochKinds, SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The largest fractions by which the length of a whole list is raised, as negative powers of two, in the
-/// order in which they are tried. With 1,000 lists of lognormal length and packs of 2,048, the third one
-/// needs no more packs.
+/// The largest fractions by which the length of a whole list is raised, in the order in which they are tried.
+/// They are negative powers of two: 2 means a quarter. With 1,000 lists of lognormal length and packs of
+/// 2,048 values, the third fraction needs no more packs than the exact order.
 const PARTS_OF_LISTS: [u32; 6] = [2, 3, 4, 5, 6, 7];
 
-/// The largest fraction by which the length of a row in a bucket is raised, as a negative power of two. A
-/// larger fraction causes more padding.
+/// The largest fraction by which the length of a row in a bucket is raised, as a negative power of two: 3
+/// means an eighth. A larger fraction causes more padding.
 const PART_OF_ROWS: u32 = 3;
 
 /// The number of bits of a random number that raises a length.
 const DRAWN_BITS: u32 = 31;
 
-/// The bytes of the lists that a row group has in memory in an epoch, for each of its rows: the row, its
-/// length, and its place in random order.
+/// The bytes that each row of a row group takes in the lists that an epoch makes of the row group: the row,
+/// its length, and its place in random order.
 const LISTED_BYTES: u64 = 12;
 
 /// Packs or buckets that each epoch makes anew.
@@ -57,7 +57,7 @@ enum Regrouped {
 }
 
 impl Reshuffled {
-    /// Packs of lists with these lengths.
+    /// Makes packs of lists. `lengths` has the lengths of the lists of each row group.
     pub(crate) fn packs(pack: &Pack, lengths: Vec<Vec<u32>>) -> Self {
         let most = lengths.iter().map(|lengths| pack.most_rows(lengths));
         let largest = most.max().unwrap_or(0);
@@ -66,7 +66,7 @@ impl Reshuffled {
         Reshuffled::new(Regrouped::Packs(pack.clone()), lengths, counts, largest)
     }
 
-    /// Buckets of rows with these lengths.
+    /// Makes buckets of rows. `lengths` has the lengths of the rows of each row group.
     pub(crate) fn buckets(bucket: &Bucket, lengths: Vec<Vec<u32>>) -> Self {
         let ends: Vec<Vec<u32>> = lengths.iter().map(|lengths| ends_in(bucket, lengths)).collect();
         let sizes = |ends: &Vec<u32>| {
@@ -145,7 +145,7 @@ impl SampleKind for ReshuffledEpoch {
     }
 
     fn bytes(&self) -> u64 {
-        // `Reshuffled` counts the lengths, and the lists of a row group count while it is read.
+        // `Reshuffled` already counts the lengths, and the lists of a row group are counted while it is read.
         0
     }
 }
@@ -154,7 +154,8 @@ impl SampleKind for ReshuffledEpoch {
 #[derive(Debug)]
 struct GroupSamples {
     kind: Arc<dyn SampleKind>,
-    /// The row at each place that `kind` takes for a row; `None` if rows and places are the same.
+    /// The order in which `kind` took the rows: where `kind` lists the number `n`, the row is `order[n]`.
+    /// `None` if `kind` lists the rows themselves.
     order: Option<Box<[u32]>>,
 }
 
@@ -181,7 +182,7 @@ impl SampleKind for GroupSamples {
     }
 }
 
-/// Joins the lists of a row group in random order.
+/// Joins the lists of a row group in random order, and splits them into packs.
 fn split_anew(pack: &Pack, lengths: &[u32], mut draws: Draws) -> GroupSamples {
     let mut order: Vec<u32> = (0..lengths.len() as u32).collect();
     draws.shuffle(&mut order);
@@ -225,7 +226,8 @@ fn bucketed_anew(bucket: &Bucket, lengths: &[u32], mut draws: Draws) -> BucketGr
     BucketGroup::new(rows, ends_in(bucket, lengths))
 }
 
-/// The ends of the buckets in every epoch, in rows that are sorted by raised lengths.
+/// Returns the ends of the buckets, which are the same in every epoch, as indices into the rows that are
+/// sorted by raised lengths.
 fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
     let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length != NO_LENGTH).collect();
     lengths.sort_unstable();
@@ -235,12 +237,13 @@ fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
     bucket.ends(&lengths, tokens)
 }
 
-/// A random number that raises a length.
+/// Draws a random number that says by how much a length is raised.
 fn draw(draws: &mut Draws) -> u64 {
     draws.below(1 << DRAWN_BITS)
 }
 
-/// A length that is raised by up to `2^-part` of itself, as a fraction with a denominator of `2^DRAWN_BITS`.
+/// Raises a length by a random part of at most `2^-part` of itself, and returns it multiplied by
+/// `2^DRAWN_BITS`.
 fn raised(length: u32, part: Option<u32>, drawn: u64) -> u64 {
     let length = u64::from(length);
     (length << DRAWN_BITS) + part.map_or(0, |part| (length * drawn) >> part)
@@ -254,8 +257,8 @@ mod tests {
 
     use super::*;
 
-    /// The samples of a row group in an epoch, each as its rows, and how many values of the first row earlier
-    /// samples have.
+    /// Returns, for each sample of a row group in an epoch, its rows, and the number of values of its first
+    /// row that are in earlier samples.
     fn samples(all: &Arc<Reshuffled>, group: usize, seed: u64, epoch: u64) -> Vec<(Vec<u32>, u32)> {
         let (kind, counts) = all.clone().of_epoch(seed, epoch);
         let of_group = kind.of_group(group).unwrap();
@@ -311,7 +314,7 @@ mod tests {
 
     proptest! {
         /// Each value of each list is in one pack, whatever the order of the lists, and every epoch has as
-        /// many packs as lists in stored order.
+        /// many packs as the stored order of the lists needs.
         #[test]
         fn split_packs_have_each_value_once(
             lengths in prop::collection::vec(0u32..40, 0..60),

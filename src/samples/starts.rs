@@ -1,5 +1,5 @@
-//! Finds the rows with which windows begin, row by row, so that windows can continue from one row group in
-//! the next.
+//! Finds the rows at which windows (samples of consecutive rows) begin. Rows are taken one by one, so that a
+//! window can continue from one row group into the next.
 
 use forebay_store::row_set::RowSet;
 
@@ -13,12 +13,13 @@ struct Starts {
     length: u64,
     /// The number of rows from the beginning of a window to the beginning of the next.
     step: u64,
-    /// Whether a window must begin at a later value of the `by` column than the one at which the window
-    /// before ends.
+    /// Whether the `by` value at which a window begins must be later than the one at which the window before
+    /// ends.
     apart: bool,
     /// The number of rows taken so far.
     rows: u64,
-    /// The row with which the next window begins, if it is in the present stretch.
+    /// The row at which the next window begins, unless the present stretch of rows ends before. `None` before
+    /// a stretch.
     next: Option<u64>,
     /// Whether the next window must wait for a row whose `by` value is later than that of the row before.
     waits: bool,
@@ -57,11 +58,12 @@ impl Starts {
 #[derive(Debug)]
 pub(crate) struct SequenceStarts {
     starts: Starts,
-    /// For each row group, its first row in the sequence and its selected rows.
+    /// For each row group, the number of rows in the row groups before it, and its selected rows.
     groups: Vec<(u64, RowSet)>,
-    /// The rows with which windows begin, for each row group that cannot get any more of them.
+    /// The rows at which windows begin, for each row group in which no further window can be found.
     done: Vec<RowSet>,
-    /// The rows found in the first row group that can still get more, as ordinals among its selected rows.
+    /// The rows at which windows begin in the row group that follows those in `done`, as ordinals among its
+    /// selected rows.
     found: Vec<u32>,
 }
 
@@ -75,8 +77,8 @@ impl SequenceStarts {
         }
     }
 
-    /// Takes the `selected` rows of the next row group. `border` says how the first of them follows the last
-    /// row of the row group before.
+    /// Takes the `selected` rows of the next row group. `border` says how the first of these rows follows the
+    /// last row of the row group before.
     pub(crate) fn push(&mut self, selected: &RowSet, stretches: &Stretches, border: Option<Border>) {
         self.groups.push((self.starts.rows, selected.clone()));
         for at in 0..selected.count() {
@@ -87,7 +89,7 @@ impl SequenceStarts {
         }
     }
 
-    /// The stored rows with which windows begin, for each row group.
+    /// Returns, for each row group, the stored rows at which windows begin.
     pub(crate) fn finish(mut self) -> Vec<RowSet> {
         while self.done.len() < self.groups.len() {
             self.close();
@@ -95,8 +97,8 @@ impl SequenceStarts {
         self.done
     }
 
-    /// Adds the first row of a window. Windows are found in the order in which they begin, so earlier row
-    /// groups are done.
+    /// Adds a row at which a window begins. Windows are found in the order in which they begin, so no more
+    /// windows can be found in earlier row groups.
     fn add(&mut self, start: u64) {
         while self.groups.get(self.done.len() + 1).is_some_and(|(first, _)| *first <= start) {
             self.close();
@@ -117,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// A row as the deciding columns describe it: whether it is cut off from the row before, in no window, or
-    /// equal to the row before.
+    /// Makes a random relation of a row to the row before: the row may be cut off from it, be in no window,
+    /// or have an equal value.
     fn row() -> impl Strategy<Value = Border> {
         prop::sample::select(
             vec![(false, false, false); 6]

@@ -17,7 +17,8 @@ use half::f16;
 use super::across::Across;
 use super::window::{Gap, Window};
 
-/// Consecutive rows, cut between two neighbours that may not be in one window.
+/// Consecutive rows, divided into stretches: two neighbours that may not be in one window are in different
+/// stretches.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretches {
     /// For each row, whether it may not be in a window with the row before.
@@ -29,7 +30,7 @@ pub(crate) struct Stretches {
 }
 
 impl Stretches {
-    /// `rows` rows without a cut between them.
+    /// Makes one stretch of `rows` rows.
     pub(crate) fn new(rows: usize) -> Self {
         Stretches { cuts: vec![false; rows], out: vec![false; rows], equal: vec![false; rows] }
     }
@@ -37,8 +38,8 @@ impl Stretches {
     /// Finds the stretches of rows that have these values in the `by` and `within` columns of `window`.
     ///
     /// # Errors
-    /// The rows are not sorted; the ordinal is that of the first row out of order. Or a column has a type
-    /// that cannot decide about windows.
+    /// Fails if the rows are not sorted, or if the type of a column cannot decide about windows. The first
+    /// error comes with the ordinal of the first row out of order.
     pub(crate) fn find(
         window: &Window,
         rows: usize,
@@ -85,11 +86,11 @@ impl Stretches {
         Ok(stretches)
     }
 
-    /// Says how the first row of one row group follows the last row of another. `before` and `after` hold
-    /// these two rows.
+    /// Says how the first row of one row group follows the last row of another. `before` and `after` hold the
+    /// deciding values of these two rows.
     ///
     /// # Errors
-    /// The row in `after` is less than the row in `before`.
+    /// Fails if the `by` value in `after` is less than the one in `before`.
     pub(crate) fn border(window: &Window, before: &Deciding, after: &Deciding) -> Result<Border> {
         let joined = |(before, after): (&Option<ArrayRef>, &Option<ArrayRef>)| {
             let pair = before.as_ref().zip(after.as_ref());
@@ -114,8 +115,8 @@ impl Stretches {
         self.cuts[at] = true;
     }
 
-    /// Takes rows without a value out of all windows. Fails with the first row that is less than the row
-    /// before, if there is no cut between them.
+    /// Marks rows without a value as being in no window. Fails with the first row whose value is less than
+    /// that of the row before, if there is no cut between the two.
     fn ascend<T: PartialOrd + Copy>(
         &mut self,
         values: impl Iterator<Item = Option<T>>,
@@ -139,7 +140,7 @@ impl Stretches {
         Ok(())
     }
 
-    /// Cuts where a column changes its value. A row without a value is in no window.
+    /// Cuts between neighbours with different values. Marks rows without a value as being in no window.
     fn differ(&mut self, values: &ArrayRef) -> Result<()> {
         let values: &dyn Array = values.as_ref();
         let nulls = values.logical_nulls();
@@ -183,7 +184,7 @@ impl Stretches {
         Ok(())
     }
 
-    /// The stretches, each as long as possible.
+    /// Returns the stretches as ranges of rows.
     #[cfg(test)]
     fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
@@ -232,14 +233,13 @@ pub(crate) struct Deciding {
     pub(crate) within: Option<ArrayRef>,
 }
 
-/// The values of the `by` column, in which rows must ascend; `None` for a null or a NaN, which cannot be
-/// ordered.
+/// The values of the `by` column, in which rows must ascend. A null or a NaN, which has no order, is `None`.
 enum Numbers<'a> {
     Whole(Box<dyn Iterator<Item = Option<i128>> + 'a>),
     Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
 }
 
-/// The array with times as whole numbers of their unit; any other array unchanged.
+/// Converts times to whole numbers of their unit, and returns any other array unchanged.
 fn in_order(array: &ArrayRef) -> Result<ArrayRef> {
     let as_type = |data_type| {
         let data = array.to_data().into_builder().data_type(data_type).build();
@@ -312,8 +312,8 @@ fn unsorted_across(window: &Window) -> Error {
     .at(at)
 }
 
-/// The relative spacing of floats of this type. The difference of two stored numbers misses the intended
-/// difference by about that much: 0.4 - 0.3 is more than 0.1.
+/// Returns the relative rounding error of floats of this type. The difference of two stored numbers is wrong
+/// by about that much: 0.4 - 0.3 is more than 0.1.
 fn precision(by: &DataType) -> f64 {
     match by {
         DataType::Float16 => f64::from(f16::EPSILON),
@@ -322,7 +322,7 @@ fn precision(by: &DataType) -> f64 {
     }
 }
 
-/// The largest gap in the unit of the `by` column.
+/// Returns the largest gap that the window allows, in the unit of the `by` column; `None` for any gap.
 fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
     let seconds = match window.largest_gap() {
         None => return Ok(None),

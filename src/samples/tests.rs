@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Walk};
 
-/// Windows of `length` rows, each of which begins `step` rows after the one before, and which continue
-/// through `sequence` row groups.
+/// Makes an index of windows of `length` rows. Each window begins `step` rows after the one before, and may
+/// continue through `sequence` row groups.
 fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> SampleIndex {
     let window = Window::rows(length).overlap(length - step);
     let of_sequence = |groups: &[RowSet]| {
@@ -20,12 +20,12 @@ fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> S
     SampleIndex::of_kind(Arc::new(Windows::new(&window, starts)), sets.to_vec())
 }
 
-/// Windows of `length` rows that end with their row group.
+/// Makes an index of windows of `length` rows that end with their row group.
 fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
     windows_across(sets, length, step, 1)
 }
 
-/// Random row groups, in which each row says whether it is selected.
+/// Makes random row groups, which say for each row whether it is selected.
 fn row_groups() -> impl Strategy<Value = Vec<Vec<bool>>> {
     let stretch = (any::<bool>(), 1usize..60)
         .prop_map(|(dense, length)| (0..length).map(|at| dense || at % 2 == 0).collect::<Vec<bool>>());
@@ -50,8 +50,8 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
     rows
 }
 
-/// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of
-/// delivery.
+/// Returns the rows of each sample that is delivered in an epoch, rank by rank. A row is given by its row
+/// group and its ordinal in it.
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<Vec<(u32, u32)>> {
     let spec = OrderSpec::new(&Shuffle::seeded(5), index.most(), world, 64);
     let of_epoch = index.of_epoch(epoch);

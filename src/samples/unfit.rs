@@ -18,13 +18,14 @@ pub(crate) enum Unfit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnfitRow {
     pub(crate) group: usize,
-    /// The ordinal of the row among the selected rows.
+    /// The ordinal of the row among the selected rows of its row group.
     pub(crate) row: u32,
     pub(crate) why: Unfit,
 }
 
 impl Samples {
-    /// Removes the rows that cannot be in a sample from the lengths of each row group, and returns them in
+    /// Changes each length to the number of values that its row takes in a sample. A row that cannot be in a
+    /// sample gets a length that leaves it out: 0 in packs, otherwise [`NO_LENGTH`]. Returns these rows in
     /// order.
     pub(crate) fn without_unfit<'a>(
         &'a self,

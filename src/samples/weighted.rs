@@ -1,4 +1,4 @@
-//! Rows by weight: how often each row comes in an epoch.
+//! Samples by weight: decides how often each row is drawn in an epoch.
 //!
 //! One column decides: it holds the weight or the class of each row. It is read once, and the rest is
 //! arithmetic on its values:
@@ -10,11 +10,11 @@
 //!
 //! An epoch draws by systematic sampling (Madow, "On the theory of systematic sampling, II", 1949) over rows
 //! in random order (Goodman and Kish, "Controlled selection", 1950), which is known from particle filters as
-//! low-variance resampling. The rows of a class are laid end to end, each as long as its weight, and cut at
-//! points of equal distance from a random offset: a row comes as often as points fall on it. So it comes as
-//! often as its weight says, rounded down or up, and on average exactly that often. The number of points in a
-//! class is rounded in the same way, and so is the number in the rows of a class that are in one row group.
-//! The number of draws of a row group follows from sums, without looking at its rows.
+//! low-variance resampling. The rows of a class are laid end to end on a line, each as long as its weight.
+//! Points at equal distances, beginning at a random offset, are put on this line, and a row is drawn as often
+//! as points fall on it. So it is drawn as often as its weight says: rounded down or up in each epoch, and
+//! exactly on average. The same holds for a class as a whole, and for its rows in one row group. The number
+//! of draws of a row group follows from sums of weights, without looking at its rows.
 
 mod draws;
 mod population;
@@ -32,16 +32,16 @@ pub(crate) use population::Population;
 pub use values::Class;
 pub(crate) use values::ColumnValues;
 
-/// The highest number of rows that an epoch may be asked to have; more is likely a mistake.
+/// The highest number of rows that a user may set for an epoch. A higher one is likely a mistake.
 const MAX_ROWS: u64 = 1 << 40;
 
 /// Samples of one row each, drawn by weight anew in each epoch: some rows come several times, some not at
 /// all. Batches, lengths, plans and positions count rows as they are drawn.
 ///
-/// How often a row comes follows its weight: on average exactly, and in each epoch rounded down or up. This
-/// also holds for the rows of a class together. All ranks have the same number of batches, and an epoch
-/// depends on the data, the seed and its number alone. A row that comes several times has its own random crop
-/// each time.
+/// Each row is drawn as often as its weight says: exactly on average, and rounded down or up in each epoch.
+/// This also holds for the rows of a class together. All ranks have the same number of batches. The rows of
+/// an epoch depend only on the data, the seed and the number of the epoch. A row that is drawn several times
+/// has another random crop each time.
 ///
 /// ```
 /// use forebay::samples::Sample;
@@ -135,8 +135,8 @@ impl Sample {
     }
 
     /// The number of rows in an epoch. Default with replacement: the number of rows with a weight over 0.
-    /// Default without: as many rows as the weights permit before the heaviest row comes for certain; for
-    /// balanced classes, as many of each as the rarest has.
+    /// Default without replacement: as many rows as the weights permit if no row is drawn twice; for balanced
+    /// classes, as many rows of each class as the rarest class has.
     #[must_use]
     pub fn rows(self, rows: u64) -> Self {
         Sample { rows: Some(rows), ..self }
@@ -158,13 +158,13 @@ impl Sample {
         self.weights != Weights::Values
     }
 
-    /// The name under which the values of the column are kept: the same values serve any options of this
-    /// kind.
+    /// The name under which the values of the column are kept on disk. All samples by classes can use the
+    /// same kept values, and so can all samples by weights.
     pub(crate) fn kept_as(&self) -> &'static str {
         if self.has_classes() { "classes" } else { "weights" }
     }
 
-    /// The seed of the draws, if `shuffle` is the seed of the shuffle.
+    /// Returns the seed of the draws: the user's, or else `shuffle`, the seed of the shuffle.
     pub(crate) fn seed_beside(&self, shuffle: u64) -> u64 {
         self.seed.unwrap_or(shuffle)
     }

@@ -1,12 +1,13 @@
-//! Windows of rows: a fixed number of consecutive rows, in the order in which they are stored.
+//! Windows of rows: samples of a fixed number of consecutive rows, in the order in which they are stored.
 //!
-//! The deciding columns are read once, and the rows with which windows begin are kept as a set for each row
-//! group. The rest is arithmetic: a window has the number of its first row in that set. A window belongs to
-//! the row group in which it begins, and may have rows of the next row groups.
+//! The columns that decide which rows make a window ([`by`](Window::by) and [`within`](Window::within)) are
+//! read once. For each row group, the rows with which windows begin are then kept as a set: window `n` of the
+//! row group begins with row `n` of the set. A window belongs to the row group in which it begins, and may
+//! have rows of the next row groups.
 //!
 //! ```text
-//! by      1 2 3 9 10 11 12      gap 1, windows of 3 rows
-//! stretch ─────  ─────────      begin with the rows of 1, 9, 10
+//! by        1 2 3 9 10 11 12      with a gap of 1, two stretches of rows
+//! stretches ───── ──────────      windows of 3 rows begin where `by` is 1, 9 and 10
 //! ```
 
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ pub struct Window {
     overlap: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<String>,
-    /// How far a window continues. Positions leave the field out if it has its default.
+    /// Where a window must end. A saved position leaves the field out if it has its default.
     #[serde(default, skip_serializing_if = "Across::is_row_group")]
     across: Across,
     #[serde(default, skip_serializing_if = "Frames::are_together")]
@@ -168,17 +169,19 @@ impl Window {
         Window { within: Some(column.into()), ..self }
     }
 
-    /// How far a window continues. Default: to the end of the row group in which it begins.
+    /// Sets where a window must end. Default: at the end of the row group in which it begins.
     ///
-    /// Otherwise a row group is read together with those first rows of the next ones in which its windows
-    /// continue. Columns without lists are read by pages, if the file has an offset index or is local and the
-    /// column is large; other columns are read as a whole.
+    /// If windows may continue in later row groups, a row group is read together with the first rows of those
+    /// row groups, as far as its windows need them. For these first rows, columns without lists are read by
+    /// pages, if the file has an offset index or is local and the column is large; other columns are read as
+    /// a whole.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Window { across, ..self }
     }
 
-    /// Whether the images of a window share their random crop, flip and change of colours. Default: they do.
+    /// Sets whether the images of a window share their random crop, flip and change of colours. Default: they
+    /// do.
     #[must_use]
     pub fn frames(self, frames: Frames) -> Self {
         Window { frames, ..self }
@@ -265,7 +268,8 @@ impl Window {
         length - self.overlap.unwrap_or(length - 1)
     }
 
-    /// Whether each window must begin at a later value than the one at which the window before ends.
+    /// Whether each window must begin at a later value of the `by` column than the last value of the window
+    /// before.
     pub(super) fn is_apart(&self) -> bool {
         self.overlap == Some(0)
     }

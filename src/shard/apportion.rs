@@ -117,7 +117,7 @@ pub(super) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Goes through the steps, each of which has `units` units, and says how many units each source gets.
+/// Divides the units of each step (equal bundles of rows) among the sources by weight, step after step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Apportionment {
     /// The number of units that each source gets in every step, rounded down.
@@ -172,8 +172,8 @@ impl Apportionment {
         self.down.len()
     }
 
-    /// The last step before which no source has more units than its limit. After it, one source exceeds its
-    /// limit, or, with `all`, every source does. `None` if that never happens.
+    /// The first step after which some source has more units than its limit, or, with `all`, the first after
+    /// which every source has more. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let near = |&(source, units): &(usize, u64)| {
             let each =
@@ -223,9 +223,10 @@ impl Apportionment {
         }
     }
 
-    /// The urgency of a source's next unit at this step of the period: first by its deadline, then by whether
-    /// the window of the following unit overlaps, then by the end of a chain of such windows. `None` if the
-    /// unit would come too early.
+    /// The urgency of a source's next unit by PD², at this step of the period. The unit with the earlier
+    /// deadline goes first, then one whose window (the steps in which it may be given) overlaps that of the
+    /// source's following unit, then one whose chain of overlapping windows ends later. `None` if the unit
+    /// would come too early.
     fn urgency(&self, source: usize, at: u64) -> Option<Urgency> {
         let (owed, period) = (self.owed[source], self.period);
         let next = self.up[source] + 1;

@@ -1,17 +1,19 @@
 //! Orders in which all batches of a step cost about the same.
 //!
-//! Every lane deals its rows by one sequence of targets between 0 and 1: the row at a place of a lane is the
-//! one whose cost has that place's target as its quantile, among the rows of the [slot](super::slots). So at
-//! each place all lanes deal rows that cost about the same, and so do all ranks, however many there are. The
-//! rows of a slot stay in the slot, so no rank reads more row groups than without balancing.
+//! All lanes (the sequences of rows that are interleaved into an epoch's order) follow the same sequence of
+//! targets between 0 and 1. Each position in a lane has a target, and takes the row whose cost has this
+//! target as its quantile among the rows of the [slot](super::slots), which are the rows that are mixed
+//! together. So at each position all lanes deliver rows that cost about the same, and so do all ranks,
+//! however many there are. Rows are moved only within their slot, so no rank reads more row groups than
+//! without balancing.
 //!
 //! The targets are a van der Corput sequence (van der Corput, "Verteilungsfunktionen", 1935), scrambled anew
 //! in each epoch (Owen, "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995) by a hash (Laine and
 //! Karras, "Stratified sampling for stochastic transparency", 2011, with the constants of Burley, "Practical
-//! hash-based Owen scrambling", 2020). A run of 2^k places that begins at a multiple of 2^k has one target in
-//! each 2^k-th part of the range, so batches of one lane cost about the same too. Where several costs count,
-//! rows are ranked along a Hilbert curve through their quantiles (Skilling, "Programming the Hilbert curve",
-//! 2004), on which neighbours are alike in every cost.
+//! hash-based Owen scrambling", 2020). A run of 2^k positions that begins at a multiple of 2^k has one target
+//! in each 2^k-th part of the range, so batches of one lane cost about the same too. If rows have several
+//! costs, they are ranked along a Hilbert curve through their quantiles (Skilling, "Programming the Hilbert
+//! curve", 2004), on which neighbours are alike in every cost.
 
 use std::sync::Arc;
 
@@ -67,20 +69,22 @@ impl CostRanks {
     }
 }
 
-/// A number that grows with a cost, in steps of at most a 256th.
+/// A whole number that grows with a cost. Costs that differ by less than a 256th may have the same number.
 fn coarse(cost: f32) -> u16 {
-    // The bits of numbers without sign grow with the numbers; the last 15 of the mantissa are left out.
+    // Read as whole numbers, the bits of floats without sign grow with the floats; the last 15 bits are
+    // dropped.
     (cost.max(0.0).to_bits() >> 15) as u16
 }
 
-/// For each rank, the quantile of the rows that have it, in `bits` bits.
+/// For each rank, the fraction of all rows that rank lower (rows of the same rank count half), in `bits`
+/// bits.
 fn quantiles(ranks: &[Box<[u16]>], bits: u32) -> Vec<u16> {
     let mut counts = vec![0_u64; RANKS];
     ranks.iter().flatten().for_each(|rank| counts[*rank as usize] += 1);
     let rows: u64 = counts.iter().sum();
     let mut before = 0;
     let quantile = |count: u64| {
-        // The middle of the rows of this rank.
+        // Twice the position of the middle row of this rank, which is always a whole number.
         let middle = 2 * before + count;
         before += count;
         let scaled = (u128::from(middle) << bits) / u128::from(2 * rows.max(1));
@@ -124,7 +128,7 @@ fn along_hilbert_curve(point: &mut [u16], bits: u32) -> u16 {
     (0..bits).rev().fold(0, interleaved)
 }
 
-/// The order by cost of one epoch.
+/// Arranges the rows of one epoch so that the batches of a step cost about the same.
 #[derive(Debug)]
 pub(super) struct Balance {
     ranks: Arc<CostRanks>,
@@ -142,8 +146,8 @@ impl Balance {
         &self.ranks
     }
 
-    /// Puts the rows of a slot, which are shuffled, where their ranks are wanted. The slot begins at place
-    /// `begin` of its lane.
+    /// Reorders the shuffled rows of a slot so that the ranks of their costs follow the targets of their
+    /// positions. The slot begins at position `begin` of its lane.
     pub(super) fn arrange<T: Copy>(&self, rows: &mut [T], begin: u64, rank: impl Fn(&T) -> u16) {
         let mut places: Vec<(u32, u32)> =
             (0..rows.len() as u32).map(|at| (self.target(begin + u64::from(at)), at)).collect();
@@ -156,7 +160,7 @@ impl Balance {
         }
     }
 
-    /// The target of a place, as a share of 2^32. Places 2^32 apart have equal targets.
+    /// The target quantile of a position in a lane, as a share of 2^32. Targets repeat after 2^32 positions.
     fn target(&self, place: u64) -> u32 {
         let mut bits = (place as u32).wrapping_add(self.scramble);
         for factor in [0x6c50_b47c, 0xb82f_1e52, 0xc7af_e638, 0x8d22_f6e6] {

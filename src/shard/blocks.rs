@@ -1,8 +1,9 @@
-//! A list that is read from its front, in blocks of equal size.
+//! A list that is read from its front, stored in blocks of equal size.
 //!
-//! The lists that mix a window can be larger than the narrow rows themselves. A block is freed as soon as it
-//! has been read, and the next list reuses it. Lists in one piece each would leave holes of odd sizes, which
-//! an allocator keeps.
+//! The lists that hold the shuffled order of a window's rows can take more memory than the rows themselves,
+//! if these are narrow. So a block is freed as soon as it has been read, and the next list reuses its memory.
+//! If each list were one allocation, freeing it would leave a hole of odd size, which an allocator seldom
+//! reuses.
 
 use std::collections::VecDeque;
 

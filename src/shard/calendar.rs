@@ -1,9 +1,9 @@
-//! Which residents of a pool give rows in a tick, for a lane that is dealt tick by tick.
+//! Lists the rows that a lane delivers in each tick: which of the parts in its pool give rows, and which
+//! rows. A part is a run of rows of one row group; the pool holds the parts that are being mixed.
 //!
-//! A part that has fewer rows left than ticks to stay gives no row in most of its ticks. Asking every
-//! resident in every tick would cost as much as the pool has parts, for the few rows of a tick. But as soon
-//! as such a part gives a row, the tick of its next row is known, and the part waits for that tick in the
-//! calendar:
+//! A part with fewer rows than ticks in the pool gives no row in some of its ticks. Asking every part in
+//! every tick would cost as much as the pool has parts, for the few rows of a tick. But as soon as such a
+//! part gives a row, the tick of its next row is known, and the part waits for that tick in the calendar:
 //!
 //! ```text
 //! tick 40   part 31 ─► part 27          a chain of the parts that give a row in this tick
@@ -12,8 +12,9 @@
 //! tick 43   part 25 ─► part 36 ─► part 33
 //! ```
 //!
-//! The chains run through two arrays that are as long as the pool. Parts with more rows are asked in every
-//! tick. So the cost of a tick depends on the rows that it deals, not on the size of the pool.
+//! The chains run through two arrays that are as long as the pool. Parts with at least one row for each of
+//! their ticks are asked in every tick. So the cost of a tick depends on the rows that it delivers, not on
+//! the size of the pool.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,22 +24,22 @@ use super::lane::Lane;
 /// The number that ends a chain.
 const NONE: u32 = u32::MAX;
 
-/// The shares of a lane's parts, tick by tick.
+/// The rows that each part of a lane gives, tick by tick.
 #[derive(Debug)]
 pub(super) struct Calendar {
     /// The number of the next tick.
     tick: usize,
-    /// The residents that give rows in every tick, with their shares of the tick that was dealt last.
+    /// The parts in the pool that give rows in every tick, each with the rows that it gave in the last tick.
     steady: VecDeque<Due>,
     /// For each tick to come, the first of the parts that wait to give a row in it.
     first: Ring<u32>,
-    /// The place and the successor of each waiting part.
+    /// For each waiting part, its next row and the next part in its chain.
     waiting: Ring<Waiting>,
-    /// The waiting parts that gave a row in the tick that was dealt last, in no particular order.
+    /// The waiting parts that gave a row in the last tick, in no particular order.
     due: Vec<Due>,
 }
 
-/// The rows that a part gives in a tick: at least one place of its deal.
+/// The rows that a part gives in a tick, as places in its deal (the order in which its rows are delivered).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) part: u32,
@@ -47,21 +48,22 @@ pub(super) struct Due {
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// The first place that has not been dealt.
+    /// The next row that the part gives, as a place in its deal.
     place: u32,
     /// Another part that waits for the same tick, or `NONE`.
     next: u32,
 }
 
-/// Values for as many consecutive parts or ticks as the ring is long, wherever they begin: each value is
-/// stored at the number of its part or tick modulo the length.
+/// One value for each of several consecutive parts or ticks: the value for a number is stored at this number
+/// modulo the length of the ring.
 #[derive(Debug)]
 struct Ring<T>(Box<[T]>);
 
 impl Calendar {
     /// The calendar just before a tick, with the parts that entered earlier.
     pub(super) fn new(lane: &Lane, tick: usize) -> Self {
-        // No part waits for a tick after the last part has entered.
+        // A part waits at most as many ticks ahead as the pool has parts, and never for a tick after the last
+        // part has entered the pool.
         let residents = lane.pool().min(lane.parts().len());
         let mut calendar = Calendar {
             tick,
@@ -80,7 +82,8 @@ impl Calendar {
         self.tick
     }
 
-    /// Deals the next tick, in which a part enters, and returns the number of its rows.
+    /// Moves to the next tick, in which one more part enters the pool, and returns the number of rows of the
+    /// tick.
     pub(super) fn deal(&mut self, lane: &Lane) -> u64 {
         let tick = self.tick;
         self.tick += 1;
@@ -105,14 +108,14 @@ impl Calendar {
         rows + self.due.len() as u64
     }
 
-    /// The shares of the tick that was dealt last, by part.
+    /// The rows that each part gave in the last tick, sorted by part.
     pub(super) fn due(&self) -> Vec<Due> {
         let mut due: Vec<Due> = self.steady.iter().chain(&self.due).cloned().collect();
         due.sort_unstable_by_key(|due| due.part);
         due
     }
 
-    /// Records a resident that has dealt all places before `place`.
+    /// Adds a part of the pool, which has already given the rows before `place` in its deal.
     fn enter(&mut self, lane: &Lane, part: usize, place: u32) {
         match lane.is_steady(part) {
             true => self.steady.push_back(Due { part: part as u32, places: place..place }),
@@ -120,8 +123,8 @@ impl Calendar {
         }
     }
 
-    /// Lets a part wait for the tick that deals this place, unless the part has no such place, or all parts
-    /// have entered by then.
+    /// Adds a part to the chain of the tick in which it gives the row at `place`, unless it has no such row,
+    /// or all parts have entered the pool by then.
     fn wait(&mut self, lane: &Lane, part: usize, place: u32) {
         if place == lane.parts()[part].rows {
             return;

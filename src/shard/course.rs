@@ -28,14 +28,15 @@ pub enum Stop {
     Last,
 }
 
-/// The inputs that decide the course of every epoch.
+/// The inputs that decide how many rows each source gives to each step of every epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CourseRule {
     /// The number of rows of each source.
     pub(crate) rows: Vec<u64>,
     /// The number of rows of a full step.
     pub(crate) global_batch: u64,
-    /// The number of rows that are apportioned together: a divisor of the global batch.
+    /// The number of rows by which shares are counted: in a full step, each source gives a multiple of it. It
+    /// divides the global batch.
     pub(crate) unit: u64,
     pub(crate) stop: Stop,
     /// Whether a source that ends before the epoch begins again.
@@ -59,7 +60,7 @@ pub(crate) struct MixedStep {
     pub(crate) rows: Vec<u64>,
 }
 
-/// Consecutive steps that share rows in the same way.
+/// Consecutive full steps to which the sources give rows by the same weights, or one shorter step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stage {
     /// The number of the stage's first step in the epoch.
@@ -78,7 +79,7 @@ enum Shares {
     Short(Vec<u64>),
 }
 
-/// The stages of an epoch, from which its steps follow.
+/// The rows that each source gives to each step of an epoch, kept as stages from which any step is computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Course {
     stages: Vec<Stage>,
@@ -89,8 +90,8 @@ pub(crate) struct Course {
 }
 
 impl CourseRule {
-    /// The weights at a step of the run, for the sources for which `keeps` holds, and the step at which the
-    /// weights change next.
+    /// The weights at a step of the run, with 0 for the sources for which `keeps` is false, and the step at
+    /// which the weights change next.
     fn weights(&self, step: u64, keeps: impl Fn(usize) -> bool) -> (Option<Weights>, Option<u64>) {
         let next = self.schedule.partition_point(|(from, _)| *from <= step);
         let weights = next.checked_sub(1).and_then(|at| self.schedule[at].1.only(keeps));
@@ -116,11 +117,11 @@ impl CourseRule {
         self.schedule.last().map_or(0, |(from, _)| *from)
     }
 
-    /// The course of an epoch that begins at a step of the run, with `taken` rows of each source already
-    /// given.
+    /// Plans the rows of each source in each step of an epoch that begins at step `begin` of the run, after
+    /// `taken` rows of each source have been given.
     ///
     /// # Errors
-    /// The epoch has no step, or no end.
+    /// All weights are 0, or the epoch has no end.
     pub(crate) fn course(&self, begin: u64, taken: &[u64]) -> Result<Course> {
         let mut making = Making { rule: self, begin, taken: taken.to_vec(), stages: Vec::new(), steps: 0 };
         match self.stop {
@@ -133,7 +134,7 @@ impl CourseRule {
     }
 }
 
-/// A course that is being made.
+/// Builds a [`Course`], stage by stage.
 struct Making<'a> {
     rule: &'a CourseRule,
     begin: u64,
@@ -183,8 +184,8 @@ impl Making<'_> {
         self.steps += steps;
     }
 
-    /// Adds full steps with these weights: as many as `most` says for the shares, or until the weights
-    /// change.
+    /// Adds full steps with these weights: `most` returns their number, but they end earlier if the weights
+    /// change at step `change` of the run.
     fn full(
         &mut self,
         weights: &Weights,
@@ -207,7 +208,8 @@ impl Making<'_> {
         }
     }
 
-    /// Adds a step with the `last` rows of a source and a matching number of rows of the others.
+    /// Adds a step with the `last` rows of the source `ending`, and rows of the others in proportion to
+    /// `units`, rounded up or down to whole units.
     fn short(&mut self, (ending, last): (usize, u64), units: &[u64], up: bool) {
         let unit = self.rule.unit;
         let share = |source: usize| {
@@ -226,8 +228,9 @@ impl Making<'_> {
         }
     }
 
-    /// Among the sources that get units, the one whose remaining rows are the smallest share of its units, or
-    /// the largest share if `smallest` is false. Also returns the number of its remaining rows.
+    /// The source that runs out of rows first (or last, if `smallest` is false) when all give rows in
+    /// proportion to `units`, and the number of rows that it has left. Sources without units, and those for
+    /// which `left` is `None`, do not count.
     fn ending(
         &self,
         units: &[u64],
@@ -298,8 +301,8 @@ impl Making<'_> {
             if let (Some(source), None) = (idle, change) {
                 return Err(never_ends(*source, "at the end"));
             }
-            // The step before the one in which the last of these sources ends, or in which one has had all of
-            // its passes.
+            // Full steps continue until the next step would use up the last of the awaited sources, or would
+            // exceed the passes that a source may have.
             let most = |this: &Self, shares: &StepShares| {
                 let unit = this.rule.unit;
                 let limit = |&source: &usize| (source, this.left(source).div_ceil(unit) - 1);
@@ -308,7 +311,7 @@ impl Making<'_> {
                     .filter(|source| !is_over[*source] && this.rule.most(*source) < u64::MAX)
                     .map(|source| (source, this.room(source) / unit))
                     .collect();
-                // A source without a weight gets one only when the weights change.
+                // If an awaited source has no weight yet, it cannot end before the weights change.
                 let all = shares.last_before(&limits, true).unwrap_or(u64::MAX);
                 let of_passes = (!rooms.is_empty()).then(|| shares.last_before(&rooms, false)).flatten();
                 all.min(of_passes.unwrap_or(u64::MAX))
@@ -395,7 +398,7 @@ impl Course {
     }
 }
 
-/// The steps of a course, as an iterator.
+/// An iterator over the steps of a [`Course`].
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
     course: Arc<Course>,
@@ -416,7 +419,7 @@ impl Steps {
         &self.before
     }
 
-    /// Begins a stage at the present step.
+    /// Prepares `before` and `shares` for the present step, which is in the present stage.
     fn begin(&mut self) {
         let Some(stage) = self.course.stages.get(self.stage) else {
             self.before.clone_from(&self.course.rows);

@@ -1,6 +1,7 @@
-//! The next rows in a lane's order.
+//! Takes the next rows of one lane (one of the sequences of rows that are interleaved into an epoch's order).
 //!
-//! A pick names a part and a place in its [deal](super::deal).
+//! Each row is returned as a [`Pick`]. In a shuffled lane it names a part (a run of rows of one row group)
+//! and a place in the part's [deal](super::deal), the order in which the part's rows are delivered.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use super::lane::{Pick, Rule};
 use super::packed::Packed;
 use super::slots::Slots;
 
-/// The rows of a lane's present slot that have not been taken yet.
+/// The rows of a lane's present slot (rows that are mixed together) that have not been taken yet.
 #[derive(Debug)]
 pub(super) struct Cursor {
     /// The number of the lane in the order.
@@ -22,18 +23,19 @@ pub(super) struct Cursor {
 #[derive(Debug)]
 struct Slot {
     number: usize,
-    /// The ordinal of the slot's first resident.
+    /// The number, in the lane, of the first part that is in the pool during the slot.
     first: u32,
     rows: SlotRows,
 }
 
 #[derive(Debug)]
 enum SlotRows {
-    /// A slot of one part: its places from `next` on.
+    /// The slot has one part: its next row is at place `next` of its deal, and `rows` rows are left.
     Run { next: u32, rows: usize },
-    /// A slot of several parts, each of which is dealt in order: the next place of each part.
+    /// The slot has several parts, and their deals already have the order of the slot: `sources` has the part
+    /// of each row, and `next` the next place in the deal of each part.
     Ordered { sources: Sources, next: Vec<u32> },
-    /// A mixed slot: a list of residents and places.
+    /// The rows of the slot in shuffled order, each as a part and a place in the part's deal.
     Mixed(Packed),
 }
 
@@ -43,8 +45,8 @@ impl Cursor {
         Cursor { number, slot: None }
     }
 
-    /// Appends these rows of the lane, which are all in the present slot: in a pool as places in the deals of
-    /// the parts, otherwise as stored rows.
+    /// Appends these rows of the lane, all of which are in the present slot, to `picks`: as places in the
+    /// deals of the parts if the lane has a pool, otherwise by their numbers in the parts.
     pub(super) fn take(&mut self, deals: &Deals, slots: &Slots, rows: Range<u64>, picks: &mut Vec<Pick>) {
         let lane = slots.lane().clone();
         match &lane.rule {

@@ -1,13 +1,15 @@
-//! The deal of each part: the order in which an epoch delivers its rows.
+//! The deal of each part (a run of rows of one row group): the order in which an epoch delivers its rows.
 //!
-//! A lane's plan says how many rows a part gives in each slot, and which: the next rows of the part's
-//! permutation. So a reader of the part can bring its rows into this order at once, while they are in the
-//! processor's cache. A batch then takes neighbouring rows from each part of the window, however large the
-//! window is.
+//! A lane (one of the sequences of rows that are interleaved into an epoch's order) is cut into slots, and
+//! the rows of a slot are mixed together. The plan says how many rows a part gives to each slot, and which:
+//! the next rows of a random permutation of the part. So a reader of the part can bring its rows into this
+//! order at once, while they are in the processor's cache. A batch then takes neighbouring rows from each
+//! part of the window, however large the window is.
 //!
-//! The deal has the final order, so from then on it is enough to know which part comes next ([`Sources`]): a
-//! slot is mixed as soon as the first of its parts is read. If a part has few rows for each tick, which are
-//! near each other anyway, its shares are left to the slot's own shuffle.
+//! If the deal also has the order within each slot, it is enough to know which part each row of a slot comes
+//! from ([`Sources`]). For this, a slot is mixed as soon as the first of its parts is read. A part that gives
+//! only a few rows in each tick has them near each other anyway, so they are mixed later, when the slot is
+//! delivered.
 //!
 //! ```text
 //! part 3, 8 rows     permuted 5 2 7 0 4 1 6 3         in the last slot, whose shuffle takes them as 1 0 3 2
@@ -28,18 +30,20 @@ use super::packed::Packed;
 use super::part_map::PartMap;
 use super::split::Split;
 
-/// The deals of one epoch's parts, shared by the walks over the epoch and the readers of its parts.
+/// The deal of each part of an epoch (the order in which its rows are delivered), shared by the walks that
+/// plan batches and the readers that decode the parts.
 pub struct Deals {
     plan: Box<dyn Fn() -> EpochOrder + Send + Sync>,
     order: OnceLock<EpochOrder>,
     /// The place where the epoch begins.
     start: OnceLock<Start>,
-    /// Parts that have entered and have not been read yet: the lane, and the ordinal in it.
+    /// Parts that are planned to be read and have not been read yet, each with its lane and its number in the
+    /// lane.
     entered: Mutex<PartMap<(u32, u32)>>,
-    /// The slots that several parts share and whose order is known in advance, by lane and number of the
-    /// slot.
+    /// The orders of slots with several parts that are made before the slots are delivered, by lane and
+    /// number of the slot.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
-    /// The ranks of the parts of the window, by lane and ordinal.
+    /// The ranks by cost of the rows of recent parts, by lane and number of the part in the lane.
     ranks: Mutex<HashMap<(u32, usize), PlaceRanks>>,
 }
 
@@ -52,23 +56,25 @@ struct Start {
     slots: Box<[OnceLock<usize>]>,
 }
 
-/// The rank by cost of each place of a part's permutation.
+/// The rank by cost of each row of a part, in the order of the part's permutation.
 type PlaceRanks = Arc<[u16]>;
 
 /// The order of a slot, which the first thread that needs it makes while others wait.
 type SharedMerged = Arc<Mutex<Option<Merged>>>;
 
-/// The order of a slot, taken apart: the share of each part goes to the reader of that part, the rest to the
-/// walk that deals the slot.
+/// The order of a slot in two forms: for each part, the order of its rows, which the reader of the part
+/// takes; and the part of each row, which the walk that delivers the slot takes.
 struct Merged {
     sources: Option<Sources>,
-    /// For each resident, the places in its permutation in the order in which they are dealt.
+    /// For each part of the slot, the places in its permutation in the order in which they are delivered;
+    /// `None` if they were taken, or there are none.
     shares: Vec<Option<Box<[u32]>>>,
     /// The number of shares that have not been taken.
     shares_left: usize,
 }
 
-/// Which residents of a slot the next rows come from.
+/// For each row of a slot, in order, which of the slot's parts it comes from, in the narrowest type that
+/// fits.
 #[derive(Debug)]
 pub(super) enum Sources {
     Few(Blocks<u8>),
@@ -89,7 +95,7 @@ impl Deals {
         })
     }
 
-    /// Records where the epoch is begun.
+    /// Records the row of the global order at which the epoch begins, unless it has been recorded before.
     pub(super) fn begin(&self, split: Split, row: u64) {
         self.start.get_or_init(|| {
             let slots = (0..self.order().lanes()).map(|_| OnceLock::new()).collect();
@@ -105,8 +111,9 @@ impl Deals {
         lock(&self.entered).insert(part, (lane, ordinal));
     }
 
-    /// The deal of a part that has entered: for each place, the row of the part. `None` if rows are dealt as
-    /// they are stored, or one by one from all parts.
+    /// Takes the deal of a part that a [scout](Self::scout) has recorded: the numbers of its rows, in the
+    /// order in which they are delivered. `None` if rows are delivered as they are stored or in an exact
+    /// shuffle, or if the part is not recorded.
     pub fn take(&self, part: &Part) -> Option<Box<[u32]>> {
         let (lane, ordinal) = lock(&self.entered).remove(part)?;
         self.deal(lane, ordinal)
@@ -144,7 +151,7 @@ impl Deals {
         Some(rows)
     }
 
-    /// Which residents the rows of a merged slot come from.
+    /// For each row of a slot whose order is made in advance, which of the slot's parts it comes from.
     pub(super) fn sources(&self, lane: &Lane, number: u32, slot: usize) -> Sources {
         let sources = self.merged(lane, number, slot, |merged| merged.sources.take());
         // The slot's sources were already taken, because the walk went back.
@@ -165,14 +172,15 @@ impl Deals {
         taken
     }
 
-    /// Mixes a slot, which makes its order.
+    /// Makes the order of a slot by mixing its rows.
     fn merge(&self, lane: &Lane, number: u32, slot: usize) -> Merged {
         let mut rows = Packed::in_slot(lane, slot);
         self.mix(lane, number, slot, &mut rows);
         Merged::new(lane, slot, rows)
     }
 
-    /// Puts the rows of a slot, each a resident and a place, into the order in which they are delivered.
+    /// Puts the rows of a slot into the order in which they are delivered. Each row is the number of its part
+    /// within the slot, and its place in the part's permutation.
     pub(super) fn mix(&self, lane: &Lane, number: u32, slot: usize, rows: &mut Packed) {
         rows.shuffle(slot_draws(lane, slot));
         if let Some(balance) = lane.balance() {
@@ -184,7 +192,8 @@ impl Deals {
 
     /// For each place in the permutations of these parts, the rank of its row by cost.
     fn ranks(&self, lane: &Lane, number: u32, parts: Range<usize>, balance: &Balance) -> Vec<PlaceRanks> {
-        // Readers run ahead of the walk by at most a pool, and the walk is behind by at most another one.
+        // Older parts are not needed again: readers are ahead of the walk by at most a pool of parts, and the
+        // parts of the walk's own slot reach back by at most another pool.
         let oldest = parts.start.saturating_sub(2 * lane.pool());
         let mut known = lock(&self.ranks);
         known.retain(|(of, part), _| *of != number || *part >= oldest);
@@ -253,7 +262,8 @@ impl Merged {
     }
 }
 
-/// Appends each place to the share of its resident, and the resident to the list.
+/// Splits the rows of a slot: appends the place of each row to the share of its part, and the part to the
+/// list.
 fn part_off<T: Copy>(
     mut rows: Packed,
     shares: &mut [Vec<u32>],
@@ -270,7 +280,7 @@ fn part_off<T: Copy>(
     }
 }
 
-/// The number of rows of a slot that are taken apart together: they fit into the first-level cache.
+/// The number of rows that [`part_off`] splits at a time: they fit into the first-level cache.
 const PARTED_AT_ONCE: usize = 1 << 10;
 
 impl Sources {
@@ -290,7 +300,7 @@ impl Sources {
         }
     }
 
-    /// Appends `item` of each of the next `count` residents to `out`.
+    /// Takes the next `count` numbers of parts, and appends `item(part)` to `out` for each.
     pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, item: impl FnMut(u32) -> X) {
         match self {
             Sources::Few(list) => take(list, count, out, item),

@@ -1,9 +1,9 @@
 //! A permutation of any number of rows that looks uniform and is evaluated one row at a time.
 //!
-//! It is a balanced Feistel network over the smallest even number of bits that holds the domain, walked until
-//! the result falls inside it (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). It
-//! needs no memory, and any position is found at once, so resuming in the middle of a billion rows costs
-//! nothing.
+//! It is a balanced Feistel network over the smallest even number of bits that holds the domain, applied
+//! again until the result is inside the domain (Black and Rogaway, "Ciphers with arbitrary finite domains",
+//! CT-RSA 2002). It needs no memory, and the row at any position is found at once, so resuming in the middle
+//! of a billion rows costs nothing.
 
 use super::draw::{Draws, Purpose, mix};
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn places_are_uniform() {
-        // The counts say where row 0 of 16 lands over many seeds.
+        // Counts, over many seeds, how often each of 16 rows comes first.
         let mut counts = [0u32; 16];
         for seed in 0..16_000 {
             counts[Permutation::new(16, seed, 0).at(0) as usize] += 1;

@@ -1,11 +1,11 @@
-//! The summary of the files that a position was saved with. It takes a few hundred bytes, however many files
-//! there are, and tells which files were added, removed or changed since.
+//! A summary of a data set's files, which is saved with a position (the saved state of a run). It takes a few
+//! hundred bytes, however many files there are, and shows which files were added, removed or changed since.
 //!
-//! Each file has a digest of its path and content. It is counted in one bucket of each of two tables, chosen
-//! by its path, and a bucket holds the exclusive or of the digests of its files. So the exclusive or of a
-//! saved bucket and a present one contains only the digests of files that differ: if it equals the digest of
-//! a present file, that file was added. A file that changed is in buckets that differ in both tables, which
-//! hardly any other file is.
+//! Each file has a digest of its path and content. There are two tables of buckets. In each table, the path
+//! of the file chooses a bucket, and a bucket holds the exclusive or of the digests of its files. So the
+//! exclusive or of a saved bucket and a present one contains only the digests of files that differ: if it
+//! equals the digest of a present file, that file was added. A file that changed is in buckets that differ in
+//! both tables, which is unlikely for a file that did not change.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub struct SavedFiles {
     sums: String,
 }
 
-/// A file that is counted in the sums.
+/// A file whose digest is included in [`SavedFiles`].
 pub(crate) struct CountedFile<'a> {
     /// The path of the file, relative to the location that was opened.
     pub(crate) path: &'a str,
@@ -93,7 +93,8 @@ impl SavedFiles {
         words
     }
 
-    /// The differences between both sums; `None` if one of them is damaged.
+    /// The exclusive or of the buckets of both summaries, which is 0 where they agree; `None` if a summary is
+    /// damaged.
     fn apart(&self, other: &SavedFiles) -> Option<Vec<u32>> {
         let sums = |files: &SavedFiles| -> Option<Vec<u32>> {
             let sum = |at: usize| u32::from_str_radix(files.sums.get(8 * at..8 * at + 8)?, 16).ok();

@@ -1,4 +1,5 @@
-//! Texts in a position: short texts unchanged, long ones as a hash.
+//! Stores texts, such as a filter, in a position (the saved state of a run): short texts unchanged, long ones
+//! as a hash.
 //!
 //! A filter may list thousands of values, and a position is kept with each checkpoint. Hashes are enough to
 //! compare two filters; the text is kept so that the rows of a run can be found from a position alone.

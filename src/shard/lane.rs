@@ -51,7 +51,7 @@ pub struct Part {
 pub struct Pick {
     /// Ordinal of the part in its lane.
     pub part: u32,
-    /// Row in the part.
+    /// Row in the part; in a shuffled pool, place in the part's [deal](super::deal).
     pub row: u32,
 }
 
@@ -65,8 +65,9 @@ const MAX_OPENING_PARTS: usize = 32;
 /// The fewest ticks that a part stays, even at the beginning, in a pool with at least this number of parts.
 const SHORTEST_STAY: usize = 8;
 
-/// The least average number of rows in a part's share of a tick with which the order of the share is known
-/// when the part enters. Shorter shares are in few cache lines anyway.
+/// If a part gives at least this number of rows in a tick on average, the order of these rows is decided
+/// before the part is read, so that its reader can store them next to each other. Fewer rows are in few cache
+/// lines anyway.
 const MIN_SORTED_SHARE_ROWS: u64 = 8;
 
 /// How a pool is filled at the beginning of an epoch.
@@ -75,10 +76,11 @@ pub(super) enum Opening {
     /// The whole pool is filled before the first row is dealt. This mixes best, and needs no wait if the
     /// window was fetched during the previous epoch.
     Full,
-    /// The pool deals while it fills. The part that enters at tick `j` stays for `S + j` ticks, if that is
-    /// less than in a full pool. From tick `S` on, half of the parts that have entered are in the pool. Each
-    /// deals `1 / (S + j)` of its rows in a tick, which adds up to `ln 2` of a part: 1.44 rows are read for
-    /// each row that is dealt, and the pool grows by the difference.
+    /// The pool deals while it fills. The part that enters at tick `j` stays for `S + j` ticks, where `S` is
+    /// [`first_stay`], if that is less than in a full pool. From tick `S` on, half of the parts that have
+    /// entered are in the pool. Each gives `1 / (S + j)` of its rows in a tick, and the sum over these parts
+    /// is `ln 2` of a part. As one part is read in each tick, 1.44 rows are read for each row that is dealt,
+    /// and the pool grows by the difference.
     Growing {
         /// The number of parts that the pool will hold, which is at most the number of parts of the lane.
         most: usize,
@@ -137,7 +139,7 @@ impl Lane {
         self
     }
 
-    /// The order by cost, if there is one.
+    /// The rule that arranges the lane's rows by cost, if batches are to cost about the same.
     pub(super) fn balance(&self) -> Option<&Balance> {
         match &self.rule {
             Rule::Pool { balance, .. } => balance.as_ref(),
@@ -202,11 +204,12 @@ impl Lane {
         }
     }
 
-    /// The number of parts that have left when a tick begins; they are the first ones.
+    /// The number of parts that have left the pool when a tick begins. They are the first parts of the lane.
     pub(super) fn left(&self, tick: usize) -> usize {
         let whole_stay = (tick + 1).saturating_sub(self.pool());
         let left = match self.rule {
-            // Part j has left after 2 j + S ticks.
+            // Part j enters at tick j and stays for S + j ticks, so it has left at tick 2 j + S, where S is
+            // `first_stay`.
             Rule::Pool { opening: Opening::Growing { most }, .. } => {
                 whole_stay.max((tick + 2).saturating_sub(first_stay(most)) / 2)
             }
@@ -245,21 +248,22 @@ impl Lane {
         self.left(ticks.start)..ticks.end.min(self.parts.len())
     }
 
-    /// The places of a part's deal that a slot takes.
+    /// The rows that a part gives to a slot, as places in the part's deal (the order in which its rows are
+    /// delivered).
     pub(super) fn share(&self, part: usize, slot: usize) -> Range<usize> {
         let ticks = self.ticks(slot);
         let dealt = |tick: usize| self.dealt(part, tick.saturating_sub(part)) as usize;
         dealt(ticks.start)..dealt(ticks.end)
     }
 
-    /// Whether a part's deal has its rows in the order in which the slot delivers them, because the part
-    /// gives many rows, or no rows of other parts come in between.
+    /// Whether the deals of the parts already have the order in which this slot delivers rows: if it is the
+    /// opening or the closing slot, if parts give many rows in a tick, or if the slot has only one part.
     pub(super) fn is_ordered(&self, slot: usize) -> bool {
         self.ticks(slot).len() > 1 || self.has_long_shares() || self.residents(slot).len() == 1
     }
 
-    /// The ordered slots to which a part gives rows. If shares are short, a slot of one tick is ordered if it
-    /// has one resident, which has just entered.
+    /// The slots of a part that are [ordered](Self::is_ordered). If parts give few rows in a tick, only the
+    /// part's first and last slots can be: in between, a slot is a single tick with several parts.
     pub(super) fn ordered_slots(&self, part: usize) -> impl Iterator<Item = usize> {
         let (first, last) = (self.slot_at(part), self.slot_at(part + self.stay(part) - 1));
         let between = if self.has_long_shares() { first + 1..last } else { 0..0 };
@@ -302,8 +306,8 @@ impl Lane {
         self.parts[part].rows as usize >= self.stay(part)
     }
 
-    /// The age of a part in the tick that deals this place: the last age for which `dealt` is at most the
-    /// place.
+    /// The number of ticks that a part has been in the pool when the row at `place` of its deal is delivered:
+    /// the highest age for which [`dealt`](Self::dealt) is at most `place`.
     pub(super) fn age(&self, part: usize, place: u32) -> usize {
         let (rows, stay) = (u64::from(self.parts[part].rows), self.stay(part) as u64);
         let phase = match &self.rule {
@@ -369,8 +373,8 @@ fn merged(most: usize) -> usize {
 }
 
 /// The number of ticks that the first part stays in a pool that deals while it fills, unless the pool is
-/// smaller: twice the number of ticks in the opening. By then rows are dealt at a steady rate, and before at
-/// nearly that rate.
+/// smaller: twice the number of ticks in the opening. After that number of ticks, rows are dealt at a steady
+/// rate; before it, at nearly that rate.
 fn first_stay(most: usize) -> usize {
     SHORTEST_STAY.max(2 * merged(most))
 }

@@ -36,8 +36,8 @@ enum Sequence {
     Parts(Box<[Part]>),
 }
 
-/// The place where a lane begins: the item of the sequence, and the number of rows of that item before the
-/// lane.
+/// The place where a lane begins: an item of the sequence (a row group or a piece of one), and the number of
+/// rows of that item that belong to earlier lanes.
 #[derive(Clone, Copy, Debug)]
 struct Begin {
     item: u32,

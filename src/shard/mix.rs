@@ -23,7 +23,8 @@ use super::skips::{SkippedSteps, no_step_left};
 use super::spec::Shard;
 use super::split::{LaneSpan, Share, Split};
 
-/// Where the plan of a run begins: at its first step, or at the step where its batches changed.
+/// The step from which the present plan of a run applies: the first step, or the step at which the batches
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Origin {
@@ -31,7 +32,7 @@ pub(crate) struct Origin {
     pub(crate) epoch: u64,
     /// The number of the plan's first step in the run.
     pub(crate) step: u64,
-    /// The number of each source's first pass in the epoch.
+    /// The number of the pass over each source with which the epoch begins, counted through all epochs.
     pub(crate) passes: Vec<u64>,
     /// The number of rows of each source that the epoch gave before the plan's first step.
     pub(crate) taken: Vec<u64>,
@@ -45,7 +46,7 @@ pub(crate) struct MixedEpoch {
     pub(crate) sizes: Arc<[u64]>,
     /// The number of the epoch's first step in the run.
     pub(crate) first_step: u64,
-    /// The number of each source's first pass in this epoch.
+    /// The number of the pass over each source with which this epoch begins, counted through all epochs.
     pub(crate) passes: Vec<u64>,
     /// The number of rows of each source before the first step of the course.
     pub(crate) taken: Vec<u64>,
@@ -130,7 +131,7 @@ impl Run {
         for SkippedSteps { from, to } in self.skipped.iter() {
             let (number, _) = Run { skipped: Arc::default(), ..self.clone() }.locate(*from)?;
             let epoch = self.epoch(number)?;
-            // A longer range also skips the whole epoch in which it continues.
+            // It suffices to check the next epoch: a range that ends even later skips that epoch whole, too.
             if epoch.first_step + epoch.course.steps() < *to {
                 self.epoch(number + 1)?;
             }
@@ -153,7 +154,8 @@ impl Run {
                 return Ok((number, into));
             }
             let are_alike = first >= self.rule.last_change() && epoch.taken.iter().all(|taken| *taken == 0);
-            // In between there may be an epoch in the middle of which the plan begins anew.
+            // Epochs are not passed over beyond that of `origin`, in the middle of which the plan begins
+            // anew.
             let until = self.origin.epoch.checked_sub(number).filter(|more| *more > 0).unwrap_or(u64::MAX);
             number += if are_alike { (into / steps).min(until) } else { 1 };
         }
@@ -209,7 +211,8 @@ impl MixedEpoch {
     pub(crate) fn share(&self, step: &MixedStep, source: usize, split: &MixSplit) -> Vec<(u64, Share)> {
         let mine = split.mine(step);
         let is_empty = mine.iter().all(|(from, to)| from == to);
-        // A repeated row keeps the number of steps equal: an earlier row from one of the rank's lanes.
+        // A rank without rows in a step repeats an earlier row from one of its lanes, so that all ranks have
+        // the same number of steps.
         if is_empty && step.rows.iter().position(|rows| *rows > 0) == Some(source) {
             return vec![self.repeated(step, source, split)];
         }
@@ -285,8 +288,8 @@ pub(crate) struct MixSplit {
 }
 
 impl MixSplit {
-    /// The number of rows that are apportioned together. If ranks keep to lanes, it has the same number of
-    /// rows from each lane.
+    /// The number of rows by which the shares of sources are counted. If each rank has lanes of its own, a
+    /// unit has one row from each lane.
     pub(crate) fn unit(&self) -> u64 {
         super::apportion::gcd(self.global_batch, self.lanes.into())
     }
@@ -330,7 +333,7 @@ fn lane_position(lane: u64, lanes: u64, row: u64) -> u64 {
     (row + lanes - 1 - lane) / lanes
 }
 
-/// One source of an epoch of a mix, and one pass over that source.
+/// The rows of one source in an epoch of a mix, and the rule by which the ranks share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Portion {
     pub(crate) epoch: Arc<MixedEpoch>,
@@ -352,7 +355,8 @@ impl PartialEq for Portion {
 impl Eq for Portion {}
 
 impl Portion {
-    /// This rank's shares of a pass, beginning at one of its rows. `pass` counts all passes over the source.
+    /// This rank's rows of each step in a pass, from the row `start` of the pass on. `pass` counts all passes
+    /// over the source.
     pub(super) fn shares(&self, pass: u64, start: u64) -> PortionShares {
         let pass = pass.saturating_sub(self.epoch.passes[self.source]);
         let first = pass * self.epoch.sizes[self.source];

@@ -1,37 +1,37 @@
-//! Numbers of one width, packed side by side from the lowest bit on.
+//! Unpacks numbers that are stored side by side with the same number of bits each, from the lowest bit on.
 
 use std::cmp::min;
 use std::marker::PhantomData;
 
-/// The number of values in a group of a packed run.
+/// Packed numbers are stored in groups of this many, so that a group takes whole bytes.
 pub(in crate::reader) const GROUP: usize = 8;
 
 /// The number of values that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
 
-/// The largest number of groups for which the room of a whole step is not cleared: the pages of a small row
-/// group have no more.
+/// Up to this number of groups is unpacked into a smaller buffer, which saves clearing one of [`STEP`]
+/// numbers. The pages of a small row group have no more groups.
 const FEW_GROUPS: usize = 2;
 
-/// The word through which packed numbers are read, and which each number becomes. The narrower word is twice
-/// as fast, if the numbers fit into it.
+/// An integer type into which packed numbers are unpacked, and through which their bytes are read. The
+/// narrower type is twice as fast, if the numbers fit into it.
 pub(in crate::reader) trait Word: Copy + Default + 'static {
-    /// The greatest width of numbers that fit into the word, wherever they begin in its first byte.
+    /// Numbers of at most this many bits fit into one word, whichever bit of its first byte they begin at.
     const WIDEST: u32;
-    /// The functions that unpack, by width of the numbers: if the compiler knows the width, it knows all
-    /// shifts.
+    /// The unpacking function for each number of bits. If the compiler knows the number, it can precompute
+    /// all shifts.
     const UNPACK: &'static [Unpack<Self>];
 }
 
 /// Unpacks groups of numbers of one width.
 type Unpack<T> = fn(&[u8], &mut [[T; GROUP]]);
 
-/// The number of bytes of a window in which a word can be read for each number of a group.
+/// The number of bytes in which a word can be read for each number of a group, even for the last.
 const fn window_bytes(widest: usize, word: usize) -> usize {
     (GROUP - 1) * widest / 8 + word
 }
 
-/// Implements a word for a type, with a function for each width up to the greatest.
+/// Implements `Word` for an integer type, with an unpacking function for each of these numbers of bits.
 macro_rules! word {
     ($word:ident, $widest:literal, $($width:literal)*) => {
         impl Word for $word {
@@ -75,8 +75,8 @@ word!(
     29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
 );
 
-/// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until it returns `None`.
-/// Also returns `None` if there are too few bytes, or if a word cannot hold such a number.
+/// Unpacks the first `count` numbers of `width` bits and passes them to `each`, [`STEP`] at a time, until it
+/// returns `None`. Also returns `None` if bytes are missing, or if a word cannot hold such a number.
 pub(in crate::reader) fn unpack<T: Word>(
     packed: &[u8],
     width: u32,
@@ -84,7 +84,7 @@ pub(in crate::reader) fn unpack<T: Word>(
     mut each: impl FnMut(&[T]) -> Option<()>,
 ) -> Option<()> {
     let unpack = *T::UNPACK.get(width as usize)?;
-    // The unused numbers of the last group may be cut off.
+    // The last group may lack the bytes of its unused numbers.
     if count.checked_mul(width as usize)?.div_ceil(8) > packed.len() {
         return None;
     }
@@ -102,7 +102,7 @@ pub(in crate::reader) fn unpack<T: Word>(
     Some(())
 }
 
-/// At least 57 bits, from bit `at` on.
+/// The bits from bit `at` on, at least 57 of them. After the end of `bytes`, all bits are zero.
 pub(in crate::reader) fn bits(bytes: &[u8], at: usize) -> u64 {
     let tail = bytes.get(at >> 3..).unwrap_or_default();
     let word = match tail.first_chunk() {

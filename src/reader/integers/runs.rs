@@ -1,6 +1,6 @@
-//! Parquet's hybrid of runs: numbers of up to 32 bits, either repeated or packed side by side. Levels and
-//! indices into a dictionary are stored in this way ("RLE" in the format's documents, which includes
-//! bit-packing).
+//! Reads Parquet's hybrid encoding of runs: a run is one number of up to 32 bits that is repeated, or several
+//! numbers that are packed side by side. Levels and indices into a dictionary are stored in this encoding.
+//! (The format's documents call it "RLE", which includes bit-packing.)
 
 use std::cmp::min;
 
@@ -13,7 +13,7 @@ pub(in crate::reader) struct Runs<'a> {
     width: u32,
 }
 
-/// Consecutive numbers of a stream.
+/// A run: consecutive numbers that are stored together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::reader) enum NumberRun<'a> {
     /// A number, and how often it is repeated.
@@ -30,7 +30,7 @@ impl<'a> Runs<'a> {
 
     /// The next run, of at most `most` numbers.
     pub(in crate::reader) fn next(&mut self, most: usize) -> Option<NumberRun<'a>> {
-        // Some writers fill the end with zeros. A run of no numbers counts as the end.
+        // Some writers pad the end with zeros. They read as a run of no numbers, which counts as the end.
         let header = varint(&mut self.rest).filter(|&header| header > 1)?;
         let count = usize::try_from(header >> 1).ok()?;
         if header & 1 == 0 {
@@ -40,7 +40,7 @@ impl<'a> Runs<'a> {
             word[..value.len()].copy_from_slice(value);
             return Some(NumberRun::Repeated(u32::from_le_bytes(word), min(count, most)));
         }
-        // A group takes as many bytes as one of its numbers has bits.
+        // A group of eight numbers takes as many bytes as one number has bits.
         let whole = count.checked_mul(self.width as usize)?;
         let length = min(whole, self.rest.len());
         // Some writers cut off the last group after the last number.
@@ -53,8 +53,8 @@ impl<'a> Runs<'a> {
         Some(NumberRun::Packed(packed, min(count.checked_mul(GROUP)?, most)))
     }
 
-    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer. Bytes after them
-    /// are ignored: some writers fill the end with zeros, or with one more run.
+    /// Calls `each` for the runs that hold the first `count` numbers; `None` if there are fewer numbers.
+    /// Bytes after them are ignored, because some writers fill the end with zeros or with one more run.
     pub(in crate::reader) fn each(
         &mut self,
         count: usize,
@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn runs_that_are_cut_off_or_empty_end_the_stream() {
-        // The runs lack their value, their bytes or their end, or have no numbers.
+        // Each run is invalid: it lacks its value, its packed numbers or the end of its length, or it has no
+        // numbers or too many.
         for bytes in [
             &[10][..],
             &[5, 0],

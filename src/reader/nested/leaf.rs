@@ -1,4 +1,4 @@
-//! A leaf of a nested column, of any type.
+//! Decodes a leaf of a nested column: a column of numbers or texts within structures and lists.
 
 use forebay_arrow::array::ArrayRef;
 use forebay_arrow::buffer::NullBuffer;
@@ -8,7 +8,8 @@ use parquet::schema::types::ColumnDescriptor;
 use super::texts::TextColumn;
 use crate::reader::numbers::{CheckedChunk, KeptLevels, NumberColumn};
 
-/// A leaf that is decoded chunk by chunk, until a chunk is unusual.
+/// The decoder of a leaf, which takes one column chunk after another. It gives up at the first chunk that it
+/// does not support; the Parquet crate then reads the whole column.
 pub(in crate::reader) struct NestedLeaf<'a>(LeafColumn<'a>);
 
 enum LeafColumn<'a> {
@@ -27,7 +28,7 @@ impl<'a> NestedLeaf<'a> {
         kind.map(NestedLeaf)
     }
 
-    /// Decodes the next column chunk.
+    /// Decodes the next column chunk; `None` leaves the whole column to the Parquet crate.
     pub(in crate::reader) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         match &mut self.0 {
             LeafColumn::Numbers(column) => column.append(chunk),
@@ -35,7 +36,7 @@ impl<'a> NestedLeaf<'a> {
         }
     }
 
-    /// Whether a chunk was left to the Parquet crate although it must be damaged.
+    /// Whether a chunk that was left to the Parquet crate is damaged in a way that the crate may accept.
     pub(in crate::reader) fn is_damaged(&self) -> bool {
         match &self.0 {
             LeafColumn::Numbers(column) => column.is_damaged(),

@@ -1,21 +1,22 @@
-//! Decodes repetition and definition levels to offsets and nulls, as many levels at a time as a word has
-//! bits.
+//! Decodes repetition and definition levels to the offsets of lists and to nulls, 64 levels at a time.
 //!
-//! A node at a depth of `k` lists has a value at each level whose repetition is at most `k` and whose
-//! definition is at least that of an item of the `k`th list. Whether the value is null, and how many items a
-//! list has, follow in the same way, so nothing is decided level by level. (The encoding is described in
-//! "Dremel: Interactive Analysis of Web-Scale Datasets", Melnik and others, 2010.)
+//! In a word, a bit stands for each level. A node within `k` lists has a value at each level whose repetition
+//! is at most `k` and whose definition is at least that of an item of the innermost of these lists. Nulls and
+//! the lengths of lists are found by similar comparisons of whole words, without a branch for each level.
+//! (The encoding is described in "Dremel: Interactive Analysis of Web-Scale Datasets", Melnik and others,
+//! 2010.)
 
 use super::mask::{HIGHEST, STEP, WIDEST, at_most, gathered, lowest, spread_eight};
 use super::shape::{NodeShape, Shape};
 use crate::reader::integers::{GROUP, NumberRun, Runs, bits, unpack};
 use crate::reader::numbers::{KeptLevels, PageLevels, Validity};
 
-/// The meaning of a leaf's definition levels for the nodes on its path, from the root to the leaf.
+/// The nodes on the path from the root of a column to one of its leaves, each with the definition levels at
+/// which it exists.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct LeafLevels {
     pub(super) nodes: Vec<NodeLevels>,
-    /// The highest repetition and definition level.
+    /// The highest repetition level and the highest definition level of the leaf.
     pub(super) repetition: u8,
     pub(super) definition: u8,
 }
@@ -31,7 +32,7 @@ pub(super) enum NodeLevels {
 /// The values and nulls of a node that were decoded so far from the levels of its leaf.
 struct Decoded {
     levels: NodeLevels,
-    /// Whether a value may be missing.
+    /// Whether values of the node may be null.
     has_nulls: bool,
     validity: Validity,
     /// The offsets of lists, and the number of their items.
@@ -41,7 +42,7 @@ struct Decoded {
     had_item: bool,
 }
 
-/// The levels of a page, one by one.
+/// The levels of a page, unpacked to a byte each.
 #[derive(Default)]
 struct Unpacked {
     repetition: Vec<u8>,
@@ -49,8 +50,8 @@ struct Unpacked {
 }
 
 impl LeafLevels {
-    /// The shape that the levels of all pages have; `None` if they make no sense, or have another number of
-    /// rows than their chunks.
+    /// Decodes the levels of all pages to the shape of the column; `None` if levels contradict each other, or
+    /// if the pages of a chunk have another number of rows than the chunk.
     pub(super) fn shape(&self, kept: &KeptLevels) -> Option<Shape> {
         i32::try_from(kept.values()).ok()?;
         (self.repetition < HIGHEST && self.definition < HIGHEST).then_some(())?;
@@ -88,8 +89,9 @@ impl LeafLevels {
             let are_too_high = may_exceed(self.repetition) && is_repeated(self.repetition) != all
                 || may_exceed(self.definition) && defined.is_some() && exists(self.definition + 1) != 0;
             (!are_too_high).then_some(())?;
-            // `begun` marks the levels at which an item of the present list, or null in its place, begins;
-            // `places` marks the items.
+            // `begun` marks the levels that begin an item of the enclosing list, or stand for a missing one.
+            // `places` marks only the items, at which the node has a value or null. At first, each row is an
+            // item.
             let mut begun = is_repeated(0);
             let mut places = begun;
             let mut depth = 0;
@@ -114,7 +116,7 @@ impl LeafLevels {
     }
 }
 
-/// Whether a level can exceed `highest` in as few bits as `highest` needs.
+/// Whether a level with as many bits as `highest` can be greater than `highest`.
 fn may_exceed(highest: u8) -> bool {
     !(u32::from(highest) + 1).is_power_of_two()
 }
@@ -140,7 +142,7 @@ impl Decoded {
         let _ones = self.validity.append_run(NumberRun::Packed(&valid.to_le_bytes(), count));
     }
 
-    /// Adds the lists that begin at `places`, with items at `items`.
+    /// Adds the lists that begin at the bits of `places`; the bits of `items` are the items of these lists.
     fn append_lists(&mut self, mut places: u64, items: u64) {
         while places > 0 {
             let before = lowest(places.trailing_zeros() as usize);
@@ -164,7 +166,7 @@ impl Decoded {
 }
 
 impl Unpacked {
-    /// Reads the levels of a page, as far as it has any.
+    /// Unpacks the levels of a page. If the page has no levels of a kind, that kind is left empty.
     fn read(&mut self, page: &PageLevels<'_>, leaf: &LeafLevels) -> Option<()> {
         self.repetition.clear();
         self.definition.clear();
@@ -178,7 +180,8 @@ impl Unpacked {
     }
 }
 
-/// Appends the first `count` levels of runs, of which the highest is `highest`.
+/// Appends the first `count` levels in `runs`; `None` if there are fewer. `highest` is the highest level of
+/// the leaf, which gives the number of bits of each.
 fn append(runs: &[u8], highest: u8, count: usize, out: &mut Vec<u8>) -> Option<()> {
     let width = u8::BITS - highest.leading_zeros();
     out.reserve(count);
@@ -205,7 +208,7 @@ fn append(runs: &[u8], highest: u8, count: usize, out: &mut Vec<u8>) -> Option<(
     })
 }
 
-/// The levels from an index on, as many as are examined together, with zeros after the last one.
+/// The next [`STEP`] levels from an index on, with zeros after the last level.
 fn step(levels: &[u8], from: usize) -> [u8; STEP] {
     match levels[from..].first_chunk() {
         Some(levels) => *levels,

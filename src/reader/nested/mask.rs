@@ -1,4 +1,4 @@
-//! Masks of levels: a bit for each of the levels that are examined together.
+//! Masks: words with a bit for each of the levels that are examined together.
 
 /// The number of levels that are examined together.
 pub(super) const STEP: usize = u64::BITS as usize;
@@ -23,10 +23,10 @@ pub(super) fn at_most(levels: &[u8; STEP], most: u8) -> u64 {
     })
 }
 
-/// The widest numbers that [`spread_eight`] takes.
+/// The most bits of a number that [`spread_eight`] takes.
 pub(super) const WIDEST: u32 = 4;
 
-/// Eight numbers of `width` bits, packed from the lowest bit on, as a byte each.
+/// Unpacks eight numbers of `width` bits, the first in the lowest bits, to a byte each.
 pub(super) fn spread_eight(packed: u64, width: u32) -> u64 {
     let low = |bits: u32, each: u64| ((1u64 << bits) - 1) * each;
     let packed = packed & low(8 * width, 1);
@@ -43,7 +43,7 @@ pub(super) fn lowest(count: usize) -> u64 {
     }
 }
 
-/// The bits of `bits` at the places where `of` has ones, side by side from the lowest on.
+/// Collects the bits of `bits` where `of` has ones, and puts them side by side from the lowest bit on.
 pub(super) fn gathered(bits: u64, of: u64) -> u64 {
     let (mut rest, mut gathered, mut at) = (of, 0, 0);
     while rest > 0 {

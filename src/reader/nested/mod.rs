@@ -6,13 +6,13 @@
 //!         tree ─► array
 //! ```
 //!
-//! A file repeats the levels of a list in each leaf within it. They are kept until all leaves have been read:
-//! leaves of one structure mostly have the same bytes, and are then decoded once. Otherwise the shapes of
-//! what leaves have in common are compared, so a leaf that disagrees is found.
+//! A file stores the levels of a list again for each leaf within it. They are kept until all leaves have been
+//! read. The leaves of a structure mostly have equal levels, which are then decoded once. If not, the lists
+//! and structures that two leaves share are compared, so that a leaf that contradicts another is found.
 //!
-//! As in [`numbers`](super::numbers), a column is decoded here as a whole or left to the Parquet crate, with
-//! everything unusual and everything damaged: types, encodings and codecs that are not among those here,
-//! lists in the two levels of old writers, and leaves that disagree.
+//! As in [`numbers`](super::numbers), a column is decoded here as a whole or left to the Parquet crate. The
+//! crate gets everything unusual or damaged: types, encodings and codecs that this module does not know,
+//! lists in the two levels of old writers, and leaves that contradict each other.
 
 mod leaf;
 mod levels;
@@ -42,8 +42,9 @@ pub(super) struct NestedColumn<'a> {
 }
 
 impl<'a> NestedColumn<'a> {
-    /// The column at a root of the schema, whose `leaves` are read, given by their descriptors; the fields of
-    /// the column that have none of them are left out. `None` leaves the column to the Parquet crate.
+    /// Prepares to read a column, whose type in the file is `root`. `leaves` has a descriptor for each leaf
+    /// of the column that is read; fields without such a leaf are left out. `None` leaves the column to the
+    /// Parquet crate.
     pub(super) fn for_field(
         field: &'a Field,
         root: &'a Type,
@@ -53,12 +54,12 @@ impl<'a> NestedColumn<'a> {
         Some(NestedColumn { tree, branches })
     }
 
-    /// The decoder of each leaf that is read.
+    /// A decoder for each leaf that is read; `None` leaves the column to the Parquet crate.
     pub(super) fn leaves(&self) -> Option<Vec<NestedLeaf<'a>>> {
         self.branches.iter().map(|branch| NestedLeaf::for_field(branch.field, branch.column)).collect()
     }
 
-    /// The array of all rows, from all leaves.
+    /// Joins the decoded leaves into the array of all rows; `None` leaves the column to the Parquet crate.
     pub(super) fn finish(self, leaves: Vec<NestedLeaf<'a>>) -> Option<ArrayRef> {
         let mut shapes: Vec<Arc<Shape>> = Vec::with_capacity(leaves.len());
         for (at, (branch, leaf)) in self.branches.iter().zip(&leaves).enumerate() {

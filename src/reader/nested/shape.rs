@@ -1,5 +1,5 @@
-//! The shape of a nested column as one of its leaves has it: the offsets and nulls of everything on the way
-//! down to the leaf.
+//! The shape of a nested column along the path to one of its leaves: the offsets of each list on the path,
+//! and the nulls of each list, each structure and the leaf.
 
 use forebay_arrow::buffer::NullBuffer;
 
@@ -11,12 +11,14 @@ pub(super) struct Shape(pub(super) Vec<NodeShape>);
 pub(super) enum NodeShape {
     /// Structures, or the values of the leaf.
     Values { len: usize, nulls: Option<NullBuffer> },
-    /// Lists or maps, with the offset of each among their items.
+    /// Lists or maps. `offsets` has the index of each one's first item among the items of all, and then the
+    /// number of these items.
     Lists { offsets: Vec<i32>, nulls: Option<NullBuffer> },
 }
 
 impl Shape {
-    /// Whether the first `count` nodes, which two leaves have in common, are the same according to both.
+    /// Whether this leaf and another have the same offsets and nulls in the first `count` nodes, which their
+    /// paths share.
     pub(super) fn agrees(&self, other: &Self, count: usize) -> bool {
         std::ptr::eq(self, other) || self.0[..count] == other.0[..count]
     }

@@ -1,4 +1,4 @@
-//! Tests that nested columns equal what the Parquet crate decodes, and are decoded here and not there.
+//! Tests that this module decodes nested columns itself, and to the same arrays as the Parquet crate.
 
 use std::sync::Arc;
 
@@ -122,9 +122,9 @@ fn file_of(field: &Field, array: &ArrayRef, properties: WriterProperties) -> Byt
     file(&schema, &batch, properties)
 }
 
-/// The first column of the first row group, decoded here `times` times in a row. `damage` may change the
-/// bytes of a leaf's chunk; the result is `None` also if an earlier check refuses them. Leaves that `is_read`
-/// does not name are left out.
+/// Decodes the first column of the first row group with this module, each of its chunks `times` times in a
+/// row. `damage` may change the bytes of a leaf's chunk; the result is `None` also if the check of its pages
+/// refuses them. Only leaves for which `is_read` is true are read.
 fn decode(
     bytes: &Bytes,
     times: usize,
@@ -272,8 +272,8 @@ fn fields_that_are_not_read_are_left_out() {
     }
 }
 
-/// Whichever byte of whichever leaf is changed, the column is left to the Parquet crate or keeps its number
-/// of rows, and nothing panics.
+/// If any byte of any leaf is changed, the column is left to the Parquet crate or keeps its number of rows,
+/// and nothing panics.
 #[test]
 fn damage_is_left_to_the_parquet_crate() {
     let mut random = RandomNumbers(5);
@@ -302,7 +302,8 @@ fn damage_is_left_to_the_parquet_crate() {
     }
 }
 
-/// The bytes of a file with two leaves of a list, whose levels are written as given.
+/// The bytes of a file with lists of structures of two integers. Each argument has the repetition levels and
+/// the definition levels of one of these.
 fn with_levels(one: (&[i16], &[i16]), other: (&[i16], &[i16])) -> Bytes {
     let schema = "message m { optional group c (LIST) { repeated group list { optional group element {
         optional int32 a; optional int32 b; } } } }";
@@ -339,7 +340,8 @@ fn leaves_that_disagree_on_their_structure_are_left_to_the_parquet_crate() {
     }
 }
 
-/// In `list<struct<list<int32>>>`, with everything nullable, the levels of the leaf go up to 2 and 6.
+/// In `list<struct<list<int32>>>`, with everything nullable, repetition levels go up to 2 and definition
+/// levels up to 6.
 #[test]
 fn levels_that_make_no_sense_have_no_shape() {
     let levels = LeafLevels {
@@ -361,14 +363,14 @@ fn levels_that_make_no_sense_have_no_shape() {
     assert_eq!(sound.lists(2).unwrap().0, [0, 0, 2, 2]);
     assert_eq!(sound.values(3).unwrap().0, 2);
     for (rows, repetition, definition) in [
-        // The first level of a chunk continues a list, as does one after a null, an empty list, a null item
-        // and an empty inner list.
+        // The first level of a chunk continues a list although none has begun. In the others, a level
+        // continues a list after null, after an empty list, after a null item and after an empty inner list.
         (1, &[1][..], &[6][..]),
         (1, &[0, 1], &[0, 6]),
         (1, &[0, 1], &[1, 6]),
         (1, &[0, 2], &[2, 6]),
         (1, &[0, 2], &[4, 6]),
-        // A continued list has no item.
+        // A level continues a list, but has no item for it.
         (1, &[0, 1], &[6, 1]),
         (1, &[0, 2], &[6, 4]),
         // A level is too high, or there are more or fewer rows than the chunk has.
@@ -379,7 +381,7 @@ fn levels_that_make_no_sense_have_no_shape() {
     ] {
         assert!(shape(rows, &[(repetition, definition)]).is_none(), "{repetition:?} {definition:?}");
     }
-    // A row may continue in the next page, but not where the page before ended without an item.
+    // A row may continue in the next page, but not if the page before ended without an item.
     assert!(shape(2, &[(&[0, 1], &[6, 6]), (&[2, 0], &[6, 0])]).is_some());
     assert!(shape(1, &[(&[0], &[0]), (&[1], &[6])]).is_none());
     // The page has fewer levels than values.

@@ -1,4 +1,5 @@
-//! Texts and binary values within nested columns: views into pages, as the Parquet crate makes them.
+//! Decodes texts and binary values within nested columns to Arrow's views, which point into the pages, as the
+//! Parquet crate does.
 
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ impl<'a> TextColumn<'a> {
         })
     }
 
-    /// Reads a dictionary, which must come first.
+    /// Reads the dictionary page of a chunk.
     fn dictionary(
         &mut self,
         chunk: &CheckedChunk<'_>,
@@ -81,7 +82,7 @@ impl<'a> TextColumn<'a> {
         self.views_of(&page, 0, count, dictionary)
     }
 
-    /// Reads a page of values one after the other.
+    /// Reads a page that stores its values one after the other.
     fn plain(
         &mut self,
         chunk: &CheckedChunk<'_>,
@@ -121,8 +122,9 @@ impl<'a> TextColumn<'a> {
         }
     }
 
-    /// Appends the views of `count` values, each preceded by its length, if the page holds nothing else from
-    /// byte `from` on. The page is kept if a value is too long for its view.
+    /// Appends views of the `count` values that the page stores from byte `from` on, each after its length;
+    /// `None` if the page holds fewer values or other bytes. The page is kept if one of the values is too
+    /// long to be stored in its view.
     fn views_of(&mut self, page: &Bytes, from: usize, count: usize, views: &mut Vec<u128>) -> Option<()> {
         let buffer = u32::try_from(self.pages.len()).ok()?;
         u32::try_from(page.len()).ok()?;
@@ -157,12 +159,13 @@ impl<'a> TextColumn<'a> {
     }
 }
 
-/// The number of bytes of a page's stream once it is decompressed.
+/// The number of bytes of a page without its uncompressed levels, after decompression.
 fn length(stored: &StoredPage) -> usize {
     (stored.page.uncompressed - stored.page.levels) as usize
 }
 
-/// A page that views may point into: where it was fetched, or decompressed into memory of its own.
+/// The bytes of a page for views to point into: the fetched bytes if they are not compressed, or else
+/// decompressed bytes in new memory.
 fn inflated(chunk: &CheckedChunk<'_>, stored: &StoredPage, inflater: &mut Inflater) -> Option<Bytes> {
     let (_, stream) = chunk.body(stored)?;
     if !stored.is_compressed {
@@ -181,7 +184,7 @@ fn inline(value: &[u8]) -> u128 {
     u128::from_le_bytes(view)
 }
 
-/// The view of a longer value at an offset of a buffer: its length and first bytes, then its place.
+/// The view of a longer value: its length and first bytes, then the index of a buffer and the offset in it.
 fn outside(value: &[u8], buffer: u32, offset: u32) -> Option<u128> {
     let prefix = u32::from_le_bytes(*value.first_chunk()?);
     let words = [value.len() as u32, prefix, buffer, offset];

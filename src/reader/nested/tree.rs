@@ -1,4 +1,5 @@
-//! The nodes of a nested column, from its type and the file's schema, and its array from those of its leaves.
+//! The tree of a nested column: builds its nodes from the Arrow type and the file's schema, and later its
+//! array from the arrays of its leaves.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::leaf::NestedLeaf;
 use super::levels::{LeafLevels, NodeLevels};
 use super::shape::Shape;
 
-/// A node of a column, with the index of its first leaf.
+/// A node of a nested column. `leaf` is the index of the first leaf in or below it.
 pub(super) struct Tree {
     leaf: usize,
     /// The number of nodes above this one.
@@ -26,7 +27,7 @@ pub(super) struct Tree {
 enum NodeKind {
     Leaf,
     Structure(Fields, Vec<Tree>),
-    /// A list of any type, or a map, of this type.
+    /// A list or a map, with its Arrow type and the node of its items.
     List(DataType, Box<Tree>),
 }
 
@@ -38,12 +39,12 @@ pub(super) struct Branch<'a> {
     pub(super) field: &'a Field,
     pub(super) column: &'a ColumnDescriptor,
     pub(super) levels: LeafLevels,
-    /// The number of nodes, from the root on, that this path shares with that of the leaf before.
+    /// The number of nodes, counted from the root, that its path shares with the path of the leaf before it.
     pub(super) shared: usize,
 }
 
-/// The nodes of a column that is nested, and its leaves; `None` if it is not, or if it is stored in an
-/// unusual form. `leaves` has each leaf of the column in the file, if it is read.
+/// The tree of a nested column, and its leaves that are read; `None` if the column is not nested, or is
+/// stored in an unusual form. `leaves` has an entry for each leaf in the file: its descriptor if it is read.
 pub(super) fn of_column<'a>(
     field: &'a Field,
     root: &Type,
@@ -63,9 +64,9 @@ type Found = Option<(Tree, FieldRef)>;
 struct TreeBuilder<'a, 'b> {
     leaves: std::slice::Iter<'b, Option<&'a ColumnDescriptor>>,
     branches: Branches<'a>,
-    /// The nodes down to the present one.
+    /// The nodes on the path from the root to the current one.
     path: LeafLevels,
-    /// The number of these nodes that the last leaf has too.
+    /// The number of nodes of `path` that are also on the path of the last leaf.
     shared: usize,
 }
 
@@ -136,7 +137,7 @@ impl<'a> TreeBuilder<'a, '_> {
     ) -> Option<Option<(NodeKind, DataType)>> {
         let repeated = repeated(stored)?;
         let [stored_item] = repeated.get_fields() else { return None };
-        // Groups of these names are items themselves, according to the format.
+        // By the rules of the format, a repeated group with one of these names is itself the item.
         let is_item = repeated.name() == "array" || *repeated.name() == format!("{}_tuple", stored.name());
         (!is_item).then_some(())?;
         self.begin_items()?;
@@ -165,7 +166,7 @@ impl<'a> TreeBuilder<'a, '_> {
         self.begin_items()?;
         let (depth, leaf) = (self.path.nodes.len(), self.branches.len());
         self.push(NodeLevels::Value(self.path.definition));
-        // A map without all of its leaves would be another type.
+        // If a leaf of a map is not read, the type of the map changes, so the Parquet crate reads the column.
         let (key_tree, _) = self.node(key, stored_key)??;
         let (value_tree, of_value) = self.node(value, stored_value)??;
         (of_value.data_type() == value.data_type()).then_some(())?;
@@ -174,7 +175,7 @@ impl<'a> TreeBuilder<'a, '_> {
         Some(Some((NodeKind::List(data_type.clone(), Box::new(Tree { leaf, depth, kind })), data_type)))
     }
 
-    /// Begins the items of a list or map.
+    /// Adds a list or a map to the path; the nodes that follow are its items.
     fn begin_items(&mut self) -> Option<()> {
         self.push(NodeLevels::List(self.path.definition));
         self.path.definition = self.path.definition.checked_add(1)?;
@@ -187,7 +188,7 @@ impl<'a> TreeBuilder<'a, '_> {
     }
 }
 
-/// The only group within a list or map, which is repeated.
+/// The repeated group that a list or map consists of; `None` if it is stored in another form.
 fn repeated(stored: &Type) -> Option<&Type> {
     stored.is_group().then_some(())?;
     let [repeated] = stored.get_fields() else { return None };
@@ -195,7 +196,7 @@ fn repeated(stored: &Type) -> Option<&Type> {
     (is_repeated && repeated.is_group()).then_some(&**repeated)
 }
 
-/// The array of a node, from the shape of each leaf and the leaves themselves.
+/// Builds the array of a node from the leaves below it, and the shapes along the paths to them.
 pub(super) fn array<'a>(
     tree: &Tree,
     shapes: &[Arc<Shape>],
@@ -244,7 +245,7 @@ fn lists(
     })
 }
 
-/// Lists of one length, which null lists have as well, with null items.
+/// Makes an array of lists of a fixed length. It gives null lists that many null items, as Arrow requires.
 fn fixed_lists(
     item: &FieldRef,
     length: i32,

@@ -8,7 +8,7 @@ use forebay_arrow::datatypes::DataType;
 
 use super::values::Value;
 
-/// An array of numbers of this type, whose values have this width.
+/// An array of numbers of type `data_type`; `None` if a value of that type has another size than `T`.
 pub(super) fn numbers<T: Value>(
     data_type: &DataType,
     values: Vec<T>,
@@ -20,14 +20,14 @@ pub(super) fn numbers<T: Value>(
     Some(make_array(array.build().ok()?))
 }
 
-/// An array of booleans, which are true unless they are zero.
+/// An array of booleans: false for each zero, and true for any other value.
 pub(super) fn booleans<T: Value>(values: &[T], nulls: Option<NullBuffer>) -> ArrayRef {
     let bits = BooleanBuffer::collect_bool(values.len(), |at| values[at] != T::default());
     Arc::new(BooleanArray::new(bits, nulls))
 }
 
-/// Moves the stored values, in order, to the places among `len` that `nulls` says are valid, and puts zeros
-/// in the others; `None` if there are more or fewer values than valid places.
+/// Makes room for nulls: moves the stored values, in order, to those of `len` places that are valid, and puts
+/// zeros into the places of nulls. `None` if there are more or fewer values than valid places.
 pub(in crate::reader) fn spread<T: Copy + Default>(
     values: &mut Vec<T>,
     len: usize,

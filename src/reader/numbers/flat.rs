@@ -1,4 +1,4 @@
-//! Columns without lists: which rows have a value, from the definition levels of their pages.
+//! Reads which rows of a column without lists have a value, from the definition levels of its pages.
 
 use parquet::schema::types::ColumnDescriptor;
 
@@ -15,7 +15,7 @@ pub(super) struct Flat {
 }
 
 impl Flat {
-    /// The rows of a column at the top level of the schema.
+    /// Prepares to read a column; `None` if it is not at the top level of the schema, or has lists.
     pub(super) fn for_column(column: &ColumnDescriptor) -> Option<Self> {
         let has_levels = match (column.path().parts().len(), column.max_rep_level(), column.max_def_level()) {
             (1, 0, most @ (0 | 1)) => most == 1,

@@ -1,9 +1,9 @@
-//! The meaning of a column's stored values.
+//! How the stored values of a column become the values of its array.
 
 use super::values::{self, Value};
 use crate::column::CodeValues;
 
-/// The stored values, and what they become.
+/// The kind of the stored values, and of the values that they become.
 #[derive(Clone, Copy)]
 pub(super) enum Form<'a> {
     /// Numbers, which stay unchanged.
@@ -19,7 +19,7 @@ impl Form<'_> {
         matches!(self, Form::Numbers)
     }
 
-    /// Appends `count` values that are stored one after the other, if the bytes hold nothing else.
+    /// Decodes `count` values that are stored one after the other; `None` if `bytes` hold fewer or more.
     pub(super) fn plain<T: Value>(self, bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
         let (codes, are_texts) = match self {
             Form::Codes { codes, are_texts } => (codes, are_texts),

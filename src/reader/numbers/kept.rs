@@ -6,8 +6,8 @@ use super::page::DataPage;
 use super::validity::Validity;
 use crate::reader::pages::highest_of;
 
-/// The levels of a leaf's pages. Those of two leaves are equal only if the leaves have their values, and
-/// everything around them, in the same places.
+/// The levels of a leaf's pages. If they are equal for two leaves, the leaves have their values, and the
+/// lists and nulls around these, in the same places.
 #[derive(Default)]
 pub(in crate::reader) struct KeptLevels {
     /// The highest definition level.
@@ -30,7 +30,7 @@ struct KeptChunk {
 struct KeptPage {
     /// The number of values, including nulls.
     values: usize,
-    /// Whether all values of the page are stored, so that it has no definition levels here.
+    /// Whether the page has no nulls. Its definition levels are then not kept.
     are_stored: bool,
     /// The number of bytes of the page's repetition levels, then of its definition levels.
     repetition: usize,
@@ -72,7 +72,7 @@ impl KeptLevels {
         Some(stored)
     }
 
-    /// Keeps the levels of a page, without definition levels if all of its values are stored.
+    /// Keeps the levels of a page. If all of its values are stored, its definition levels are left out.
     fn keep(&mut self, page: &DataPage<'_>, are_stored: bool) {
         let definition = if are_stored { &[] } else { page.definition };
         self.bytes.extend_from_slice(page.repetition);
@@ -85,7 +85,7 @@ impl KeptLevels {
         });
     }
 
-    /// The validity of the stored values, all of which are valid.
+    /// The validity of the stored values. Nulls are not stored, so all of them are valid.
     pub(in crate::reader) fn stored(&self) -> &Validity {
         &self.stored
     }
@@ -100,7 +100,7 @@ impl KeptLevels {
         self.chunks == other.chunks && self.pages == other.pages && self.bytes == other.bytes
     }
 
-    /// Each chunk: the number of its rows, and the levels of its pages.
+    /// Calls `each` for each column chunk, with its number of rows and the levels of its pages.
     pub(in crate::reader) fn each_chunk(
         &self,
         mut each: impl FnMut(usize, &mut dyn Iterator<Item = PageLevels<'_>>) -> Option<()>,
@@ -120,8 +120,8 @@ impl KeptLevels {
         Some(())
     }
 
-    /// The levels of these pages, chunk by chunk, each with the number of its rows. The highest definition
-    /// level is `highest`.
+    /// Keeps the levels of test pages. `chunks` has the number of rows and the pages of each column chunk;
+    /// `highest` is the highest definition level.
     #[cfg(test)]
     pub(in crate::reader) fn of_pages(highest: i16, chunks: &[(usize, &[TestPage<'_>])]) -> Self {
         let mut levels = KeptLevels { highest, ..KeptLevels::default() };

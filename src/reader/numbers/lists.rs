@@ -1,4 +1,5 @@
-//! Lists of numbers: the beginning of each, from the repetition and definition levels of its items.
+//! Finds where each list of numbers in a column begins, from the repetition and definition levels of its
+//! items.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(super) struct Lists {
     scratch: [Vec<u8>; 2],
 }
 
-/// The meaning of definition levels.
+/// The definition levels from which on a list, an item and a value exist.
 #[derive(Clone, Copy)]
 struct Levels {
     /// The least level at which the list exists; it may be empty.
@@ -43,7 +44,7 @@ struct Levels {
 }
 
 impl Lists {
-    /// The lists of a column at the top level of the schema.
+    /// Prepares to read a column; `None` if it is not a column of lists at the top level of the schema.
     pub(super) fn for_column(column: &ColumnDescriptor) -> Option<Self> {
         let value = u8::try_from(column.max_def_level()).ok()?;
         let is_nullable = |at: Repetition| u8::from(at == Repetition::OPTIONAL);
@@ -102,7 +103,8 @@ impl Lists {
         }
     }
 
-    /// Whether every level stands for a value.
+    /// Whether the page is known to have neither nulls nor empty lists, so that every level stands for a
+    /// value.
     fn are_all_there(&self, page: &DataPage<'_>) -> Option<bool> {
         let value = u32::from(self.levels.value);
         let mut are_all = true;
@@ -122,7 +124,7 @@ impl Lists {
         Some(are_all)
     }
 
-    /// Finds the beginnings of lists, if every level stands for a value.
+    /// Finds where lists begin in a page that has neither nulls nor empty lists.
     fn starts_among_values(&mut self, page: &DataPage<'_>) -> Option<()> {
         let mut at = self.items.len();
         let (starts, lists) = (&mut self.starts, &mut self.lists);
@@ -172,12 +174,12 @@ impl Lists {
         Some(values)
     }
 
-    /// Reads a step of levels if all of them are items of the last list; `None` otherwise.
+    /// Reads [`STEP`] levels at once if all of them are items of the list that began last; `None` otherwise.
     fn in_a_list(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
         let Levels { item, value, .. } = self.levels;
         let (repeated, defined): (&[u8; STEP], &[u8; STEP]) =
             (repeated.try_into().ok()?, defined.try_into().ok()?);
-        // The loop does not end early, so that many levels are compared at once.
+        // The loop has no early exit, so that the processor can compare many levels at once.
         let are_items = repeated.iter().fold(true, |all, level| all & (*level == 1))
             & defined.iter().fold(true, |all, level| all & (item..=value).contains(level));
         if !are_items || self.starts.len() == self.begin.0 {
@@ -191,7 +193,7 @@ impl Lists {
         self.items.append_run(NumberRun::Packed(&valid.to_le_bytes(), STEP))
     }
 
-    /// Reads any levels, and returns the number of stored values.
+    /// Reads levels one by one, and returns the number of stored values; `None` if the levels are invalid.
     fn one_by_one(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
         let Levels { list, item, value } = self.levels;
         let mut values = 0;
@@ -217,7 +219,7 @@ impl Lists {
         Some(values)
     }
 
-    /// The number of items in all rows, if all lists have one length.
+    /// The number of items in `rows` lists if the type of the column fixes their length; `None` otherwise.
     pub(super) fn fixed(&self, field: &Field, rows: usize) -> Option<usize> {
         match field.data_type() {
             DataType::FixedSizeList(_, length) => rows.checked_mul(usize::try_from(*length).ok()?),
@@ -252,7 +254,8 @@ impl Lists {
         })
     }
 
-    /// The array of lists of one fixed length, which null lists have as well.
+    /// Makes an array of lists of a fixed length. Arrow wants items for null lists too, so those of other
+    /// lists are moved apart.
     fn finish_fixed<T: Value>(self, item: &FieldRef, length: i32, mut values: Vec<T>) -> Option<ArrayRef> {
         let Lists { rows, starts, lists, items, .. } = self;
         let (lists, mut items) = (lists.finish(), items.finish());
@@ -261,7 +264,7 @@ impl Lists {
         let is_fixed =
             |row: usize| starts[row + 1] - starts[row] == if is_there(row) { i64::from(length) } else { 0 };
         (0..rows).all(is_fixed).then_some(())?;
-        // The memory of the items was counted before pages were decoded.
+        // Memory for the items of null lists was counted before pages were decoded.
         if lists.is_some() {
             let all = rows.checked_mul(items_of)?;
             values.resize(all, T::default());

@@ -11,11 +11,11 @@
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
-//! Texts and binary values that are delivered as codes become codes here. Those of a dictionary are looked up
-//! once.
+//! Texts and binary values that are delivered as codes (numbers that stand for them) are replaced by their
+//! codes here. Each value of a dictionary is looked up only once.
 //!
-//! Cells of a fixed length are also written only once, and large cells in one page without compression are
-//! not copied at all.
+//! Binary values of a fixed length are also written only once, and large ones in a single page without
+//! compression are not copied at all.
 //!
 //! Everything unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec
 //! that is not among those below, levels packed as before 2013, and everything that is damaged. So this
@@ -59,12 +59,13 @@ use self::stored::Stored;
 use self::values::Value;
 use crate::column::CodeValues;
 
-/// A column that is decoded chunk by chunk, until a chunk is unusual.
+/// The decoder of a column, which takes one column chunk after another. It gives up at the first chunk that
+/// it does not support; the Parquet crate then reads the whole column.
 pub(super) struct NumberColumn<'a>(Width<'a>);
 
 /// A column, by the number of bytes of a value in the array.
 enum Width<'a> {
-    /// Values that have neither 1, 2, 4 nor 8 bytes.
+    /// Binary values of a fixed length, which may be any number of bytes.
     Many(Stored<'a>),
     One(Typed<'a, u8>),
     Two(Typed<'a, u16>),
@@ -89,7 +90,7 @@ macro_rules! each_width {
 struct Typed<'a, T> {
     field: &'a Field,
     form: Form<'a>,
-    /// The type of the numbers, which are the items of lists.
+    /// The type of the decoded values; in a column of lists, the type of their items.
     item: &'a DataType,
     column: &'a ColumnDescriptor,
     /// The number of rows in all column chunks.
@@ -105,13 +106,14 @@ enum Shape {
     Flat(Flat),
     /// A row is a list or null.
     Lists(Lists),
-    /// The values of rows follow from the levels of several columns.
+    /// A row is a nested value, whose structure follows from the levels of several leaves.
     Nested(KeptLevels),
 }
 
 impl<'a> NumberColumn<'a> {
-    /// A column of `rows` rows that becomes an array of the type of `field`; `None` leaves the column to the
-    /// Parquet crate, as in [`append`](Self::append) and [`finish`](Self::finish). It takes no memory yet.
+    /// Prepares to decode a column of `rows` rows to an array of the type of `field`. `None` leaves the
+    /// column to the Parquet crate, also when [`append`](Self::append) or [`finish`](Self::finish) returns
+    /// it. The first chunk that is appended reserves the memory.
     pub(super) fn for_field(
         field: &'a Field,
         column: &'a ColumnDescriptor,
@@ -137,8 +139,8 @@ impl<'a> NumberColumn<'a> {
         NumberColumn::with_shape(field, item, column, rows, shape)
     }
 
-    /// A leaf of a column that is put together from all of its leaves: its values are decoded here, and its
-    /// levels are kept. `field` is the field of the leaf itself.
+    /// Prepares to decode a leaf of a nested column: its values are decoded here, and its levels are kept
+    /// until all leaves of the column are joined. `field` is the field of the leaf itself.
     pub(super) fn for_leaf(field: &'a Field, column: &'a ColumnDescriptor) -> Option<Self> {
         let item = field.data_type();
         let nested = || KeptLevels::for_column(column).map(Shape::Nested);
@@ -209,8 +211,8 @@ impl<'a> NumberColumn<'a> {
         each_width!(&mut self.0, column => column.append(chunk))
     }
 
-    /// Whether a chunk was left to the Parquet crate although it must be damaged: its levels or values end
-    /// early, or are invalid.
+    /// Whether a chunk that was left to the Parquet crate is damaged in a way that the crate may accept: its
+    /// levels or values end early, or are invalid.
     pub(super) fn is_damaged(&self) -> bool {
         each_width!(&self.0, column => column.damaged)
     }
@@ -220,12 +222,12 @@ impl<'a> NumberColumn<'a> {
         each_width!(self.0, column => column.finish())
     }
 
-    /// The levels of a leaf that is put together with others.
+    /// The levels of a leaf of a nested column; `None` for any other column.
     pub(super) fn levels(&self) -> Option<&KeptLevels> {
         each_width!(&self.0, column => column.levels())
     }
 
-    /// The array of a leaf that is put together with others. It has `len` values, including nulls.
+    /// The array of a leaf of a nested column, with `len` values including nulls.
     pub(super) fn finish_leaf(self, len: usize, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
         each_width!(self.0, column => column.finish_leaf(len, nulls))
     }
@@ -257,7 +259,8 @@ impl<'a, T: Value> Typed<'a, T> {
         })
     }
 
-    /// Reserves the memory, after the pages of a chunk were found to hold what its footer says.
+    /// Reserves memory for all values. The chunk's pages were found to hold the number of values in its
+    /// footer.
     fn reserve(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let values = match &mut self.shape {
             Shape::Flat(_) => self.rows,
@@ -373,7 +376,7 @@ impl Shape {
         match self {
             Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),
             Shape::Lists(lists) => lists.end(),
-            // Levels are compared with the rows when the column is put together.
+            // The number of rows is checked when the leaves of the nested column are joined.
             Shape::Nested(_) => Some(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The levels and values of the pages of a column chunk.
+//! Splits the pages of a column chunk into levels and values, and decodes the values.
 
 use bytes::Bytes;
 use forebay_store::catalog::ColumnChunk;
@@ -25,7 +25,8 @@ pub(in crate::reader) struct CheckedChunk<'a> {
 }
 
 impl<'a> CheckedChunk<'a> {
-    /// The levels that precede the stream of a page, and the stream.
+    /// Splits the content of a page into the uncompressed levels at its beginning, which only pages of
+    /// version 2 have, and the rest, which may be compressed. `None` if its checksum is wrong.
     pub(in crate::reader) fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
         let body = self.bytes.get(stored.body())?;
         if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
@@ -43,8 +44,8 @@ pub(in crate::reader) struct DataPage<'a> {
     pub(super) repetition: &'a [u8],
     pub(super) definition: &'a [u8],
     pub(in crate::reader) values: &'a [u8],
-    /// Whether the page has version 2. In that version the header, which has no checksum, says where values
-    /// begin.
+    /// Whether the page has version 2, whose header says where the values begin. The header has no checksum,
+    /// so this may be wrong.
     is_v2: bool,
 }
 
@@ -73,8 +74,8 @@ impl<'a> DataPage<'a> {
         DataPage { count, encoding: 0, repetition, definition, values: &[], is_v2: false }
     }
 
-    /// Splits a page of version 1, in which the levels precede the values: repetition levels first, each kind
-    /// with its length.
+    /// Splits a page of version 1, in which the repetition levels and then the definition levels precede the
+    /// values, each kind after its length.
     fn of_v1(stored: &StoredPage, most: [i16; 2], body: &'a [u8], count: usize) -> Option<Self> {
         let mut rest = body;
         let mut levels = [&[][..]; 2];
@@ -92,7 +93,8 @@ impl<'a> DataPage<'a> {
         Some(DataPage { count, encoding, repetition, definition, values: rest, is_v2: false })
     }
 
-    /// Appends the values, of which `there` are stored: those that `validity` marks, from index `from` on.
+    /// Appends the values of the page, one for each index from `from` on in `validity`. `there` of them are
+    /// stored; the others are null and become zeros.
     pub(super) fn values<T: Value>(
         &self,
         form: Form<'_>,
@@ -130,8 +132,8 @@ impl<'a> DataPage<'a> {
         Some(())
     }
 
-    /// Whether the page, whose values could not be decoded, must be damaged: its values are too few, refer to
-    /// missing entries of a dictionary, or may begin at another place.
+    /// Whether a page whose values could not be decoded is damaged, and not merely unusual: values are
+    /// missing, refer to entries that the dictionary lacks, or may begin at another byte.
     pub(super) fn ends_early<T: Value>(&self, there: usize) -> bool {
         let stored = there.saturating_mul(T::STORED);
         match self.encoding {

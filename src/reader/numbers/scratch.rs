@@ -1,15 +1,15 @@
-//! The memory that a thread uses for one column chunk after another.
+//! Memory that a thread uses again for each column chunk that it decodes.
 
 use std::cell::RefCell;
 
 use parquet::basic::Compression;
 
-/// The most bytes of memory that a thread keeps for a page, and the most that it keeps for a dictionary and
-/// for dense values each.
+/// The most bytes that a thread keeps for the next column chunk: for a decompressed page, and (the second
+/// constant) for a dictionary and for the values of a page each.
 const KEPT_PAGE: usize = 4 << 20;
 const KEPT_VALUES: usize = 1 << 20;
 
-/// The memory that a thread uses for one column chunk after another.
+/// Memory that a thread uses again for each column chunk that it decodes.
 #[derive(Default)]
 pub(in crate::reader) struct Scratch {
     pub(in crate::reader) inflater: Inflater,
@@ -20,8 +20,8 @@ pub(in crate::reader) struct Scratch {
 }
 
 thread_local! {
-    /// The value is boxed, because a wheel shares the space for thread-local variables with all other
-    /// libraries of its process.
+    /// The value is boxed to take little thread-local memory: a Python wheel shares that memory with all
+    /// other libraries of its process.
     static SCRATCH: RefCell<Box<Scratch>> = RefCell::default();
 }
 
@@ -33,7 +33,7 @@ pub(in crate::reader) struct Inflater {
 }
 
 impl Inflater {
-    /// Decompresses a stream to exactly `length` bytes. If `length` is 0, the stream is not looked at.
+    /// Decompresses a stream to exactly `length` bytes. If `length` is 0, the stream is not read.
     pub(in crate::reader) fn inflate(
         &mut self,
         codec: Compression,
@@ -80,22 +80,22 @@ impl Inflater {
         (given == length).then_some(())
     }
 
-    /// Frees the memory beyond that which most column chunks need.
+    /// Shrinks the memory to the size that suffices for most column chunks.
     pub(in crate::reader) fn trim(&mut self) {
         trim(&mut self.page, KEPT_PAGE);
     }
 }
 
-/// The values of a column chunk that are not at their places yet.
+/// Memory for decoded values that are not in the array yet.
 #[derive(Default)]
 pub(in crate::reader) struct Memory<T> {
     pub(super) dictionary: Vec<T>,
-    /// The values of a page with nulls, without the nulls.
+    /// The stored values of a page with nulls, before they are moved apart to make room for the nulls.
     pub(super) dense: Vec<T>,
 }
 
 impl<T> Memory<T> {
-    /// Frees the memory beyond that which most column chunks need.
+    /// Shrinks the memory to the size that suffices for most column chunks.
     pub(super) fn trim(&mut self) {
         trim(&mut self.dictionary, KEPT_VALUES);
         trim(&mut self.dense, KEPT_VALUES);
@@ -107,7 +107,7 @@ pub(in crate::reader) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -
     SCRATCH.with_borrow_mut(|scratch| work(scratch))
 }
 
-/// Limits the kept memory to this many bytes.
+/// Shrinks a buffer to at most this many bytes.
 fn trim<T>(kept: &mut Vec<T>, bytes: usize) {
     kept.truncate(bytes / size_of::<T>());
     kept.shrink_to(bytes / size_of::<T>());

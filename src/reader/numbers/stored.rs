@@ -1,8 +1,8 @@
-//! Columns of cells of a fixed length. Large cells that a page stores exactly as the array needs them stay
-//! where they were fetched; all others are written once.
+//! Decodes columns of binary values (cells) of a fixed length. Large cells that a page stores exactly as the
+//! array needs them stay in the fetched bytes; all others are written once.
 //!
-//! A page is decompressed into the end of the space that its rows take in the array's memory, and from there
-//! its cells move to their rows. So it takes no memory beside the array, however large it is.
+//! A page is decompressed to the end of the space that its rows take in the array, and its cells then move
+//! forward to their rows. So even a large page takes hardly any memory besides the array's.
 
 use bytes::Bytes;
 use forebay_arrow::array::{ArrayData, ArrayRef, make_array};
@@ -18,14 +18,14 @@ use super::page::{CheckedChunk, DataPage, is};
 use super::scratch::{Inflater, with_scratch};
 use crate::reader::pages::StoredPage;
 
-/// The least number of bytes of a cell that is not copied. Columns that are fetched together stay in memory
-/// together, which would cost more than copying smaller cells.
+/// The smallest size of cells that are not copied. Such cells keep the bytes of all columns that were fetched
+/// with them in memory, which for smaller cells would cost more than a copy.
 const LARGE_CELL: usize = 4 << 10;
 
-/// The most bytes of a page's levels, in addition to one for each value.
+/// The most bytes of a page's levels, in addition to one byte for each of its values.
 const LEVELS: usize = 64;
 
-/// A column of cells.
+/// The decoder of a column of cells.
 pub(super) struct Stored<'a> {
     field: &'a Field,
     column: &'a ColumnDescriptor,
@@ -33,7 +33,7 @@ pub(super) struct Stored<'a> {
     /// The number of rows in all column chunks.
     rows: usize,
     flat: Flat,
-    /// All cells, if they are the only page of the only column chunk.
+    /// The fetched bytes of all cells, if they are used without a copy: the column is then a single page.
     fetched: Option<Bytes>,
     out: Vec<u8>,
     pub(super) damaged: bool,
@@ -63,8 +63,8 @@ impl<'a> Stored<'a> {
         (self.flat.validity.len() == self.flat.end).then_some(())
     }
 
-    /// Uses the cells where they were fetched; `None` unless they are all in a single page without nulls and
-    /// compression.
+    /// Uses the fetched bytes as the array's memory; `None` unless all cells are in one uncompressed page and
+    /// none is null.
     fn take_fetched(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let [stored] = chunk.pages else { return None };
         if chunk.rows != self.rows || stored.is_compressed || stored.page.kind == PageKind::Dictionary {
@@ -86,7 +86,7 @@ impl<'a> Stored<'a> {
         Some(())
     }
 
-    /// The bytes of all rows, and of the levels of a page.
+    /// The bytes to reserve: those of all rows, and of the levels of the largest page.
     fn needed(&self, chunk: &CheckedChunk<'_>) -> Option<usize> {
         let values = chunk.pages.iter().map(|stored| stored.page.values as usize).max()?;
         self.rows.checked_mul(self.cell)?.checked_add(LEVELS + values)
@@ -131,8 +131,9 @@ impl<'a> Stored<'a> {
         Some(())
     }
 
-    /// Moves the cells that begin at byte `from` to the rows from `first` on, which begin before that byte.
-    /// No cell is overwritten before it has moved: after each row there are at least as many rows as cells.
+    /// Moves the cells of a page to their rows. The cells begin at byte `from` of `out`; row `first` begins
+    /// at byte `begin`, before them. No cell is overwritten before it has moved, because after each row there
+    /// are at least as many rows left as cells.
     fn place(&mut self, begin: usize, first: usize, from: usize) {
         let (cell, mut next, mut to) = (self.cell, from, begin);
         for is_valid in self.flat.validity.from(first) {
@@ -147,7 +148,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Cells are not leaves that are put together with others.
+    /// Leaves of nested columns do not use this decoder, so it has no levels.
     pub(super) fn levels(&self) -> Option<&KeptLevels> {
         None
     }

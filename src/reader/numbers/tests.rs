@@ -1,4 +1,4 @@
-//! Tests that every column equals what the Parquet crate decodes, and is decoded here and not there.
+//! Tests that this module decodes columns itself, and to the same arrays as the Parquet crate.
 
 use std::sync::Arc;
 
@@ -140,8 +140,8 @@ fn each_column(
     })
 }
 
-/// Each column chunk of the first row group with its field, and with its values as the Parquet crate decodes
-/// them.
+/// Calls `look` for each column chunk of the first row group, with its field and with its values as the
+/// Parquet crate decodes them.
 fn each_chunk<T>(bytes: &Bytes, look: impl Fn(&Field, &CheckedChunk<'_>, &ArrayRef) -> T) -> Vec<T> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
     let (metadata, schema) = (builder.metadata().clone(), builder.schema().clone());
@@ -208,7 +208,7 @@ pub(in crate::reader) fn properties(
     WriterProperties::builder()
         .set_writer_version(version)
         .set_compression(codec)
-        // A chunk has several pages, and the writer's batches end within lists of pages.
+        // The limit gives a chunk several pages; the batch size makes the writer check it every 100 values.
         .set_data_page_size_limit(2_000)
         .set_write_batch_size(100)
 }
@@ -465,8 +465,8 @@ fn cells_of_every_length_are_read_with_and_without_nulls() {
     }
 }
 
-/// Whichever byte is changed, the column is left to the Parquet crate or keeps its number of rows, and
-/// nothing panics.
+/// If any byte is changed, the column is left to the Parquet crate or keeps its number of rows, and nothing
+/// panics.
 #[test]
 fn damage_is_left_to_the_parquet_crate() {
     let mut random = RandomNumbers(5);

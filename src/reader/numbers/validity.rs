@@ -50,13 +50,13 @@ impl Validity {
         }
     }
 
-    /// Appends to `out`, for each index from `from` on, the value if there is one, and zero otherwise.
-    /// `dense` has exactly these values.
+    /// Appends a value to `out` for each index from `from` on: the next one of `dense` if the index is valid,
+    /// and zero if it is null. `dense` has exactly the values of the valid indices.
     pub(super) fn spread<T: Value>(&self, from: usize, dense: &mut Vec<T>, out: &mut Vec<T>) {
         let Some(valid) = &self.bits else { return out.append(dense) };
         let begin = out.len();
         out.resize(begin + self.len - from, T::default());
-        // This ensures that there is another value to read after the last one.
+        // The padding allows the loop to read [`STEP`] values at a time, even at the end.
         dense.resize(dense.len() + STEP, T::default());
         let mut next = 0;
         for (step, out) in out[begin..].chunks_mut(STEP).enumerate() {
@@ -77,7 +77,7 @@ impl Validity {
         }
     }
 
-    /// Whether each value from `from` on exists.
+    /// For each index from `from` on, whether it has a value or is null.
     pub(super) fn from(&self, from: usize) -> impl Iterator<Item = bool> + '_ {
         let bits = self.bits.as_ref().map(BooleanBufferBuilder::as_slice);
         (from..self.len).map(move |at| bits.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 != 0))

@@ -1,4 +1,5 @@
-//! Decodes the values of a page in each encoding of numbers. `None` is returned for anything unusual.
+//! Decodes the values of a page, for each encoding in which Parquet stores numbers. Returns `None` for
+//! anything unusual.
 
 use forebay_arrow::datatypes::ArrowNativeType;
 
@@ -6,24 +7,24 @@ use super::scratch::{Inflater, Memory, Scratch};
 use crate::reader::integers::{Deltas, NumberRun, Runs, Word, unpack};
 use crate::reader::pages::split_levels;
 
-/// A value of one to eight bytes, whatever its meaning.
+/// An unsigned integer of as many bytes as the values of a column have, whatever the type of these values.
 pub(super) trait Value: ArrowNativeType {
     /// The number of bytes in which the value is stored: Parquet stores numbers in at least four.
     const STORED: usize = if size_of::<Self>() < 4 { 4 } else { size_of::<Self>() };
 
     /// The value from the little-endian bytes in which it is stored.
     fn from_bytes(bytes: &[u8]) -> Self;
-    /// The value in the lowest bits.
+    /// The value in the lowest bits of `bits`.
     fn from_bits(bits: u64) -> Self;
     /// This value if `is_kept` is 1, or zero.
     fn kept_if(self, is_kept: u64) -> Self;
     /// This value with the byte at `place` set, which was zero; unchanged if the value has fewer bytes.
     fn with_byte(self, place: usize, byte: u8) -> Self;
-    /// The memory for values of this width, and the memory for pages.
+    /// The decompressor, and the memory for values of this type.
     fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>);
 }
 
-/// The number of different bytes.
+/// The number of values that a byte can have.
 const BYTES: usize = 1 << u8::BITS;
 
 /// The number of values that are assembled at a time, so that they stay in the first-level cache.
@@ -57,7 +58,7 @@ macro_rules! value {
 
 value!(u8 of one u16 of two u32 of four u64 of eight);
 
-/// Appends `count` values that are stored unchanged, if the bytes hold nothing else.
+/// Appends `count` values that are stored unchanged; `None` if `bytes` hold fewer or more.
 pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     if count.checked_mul(T::STORED)? != bytes.len() {
         return None;
@@ -66,14 +67,14 @@ pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> O
     Some(())
 }
 
-/// Appends `count` bits that are stored side by side, if the bytes hold nothing else.
+/// Appends `count` bits that are stored side by side; `None` if `bytes` hold fewer or more.
 pub(super) fn plain_bits<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     (count.div_ceil(8) == bytes.len()).then_some(())?;
     out.extend((0..count).map(|at| T::from_bits((bytes[at / 8] >> (at % 8) & 1).into())));
     Some(())
 }
 
-/// Appends `count` bits that are stored as runs, whose length in bytes comes first.
+/// Appends `count` bits that are stored in runs, after the number of bytes that the runs take.
 pub(super) fn bits_in_runs<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
     let (runs, _) = split_levels(bytes)?;
     Runs::new(runs, 1)?.each(count, |run| match run {
@@ -86,8 +87,8 @@ pub(super) fn bits_in_runs<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T
     })
 }
 
-/// Appends the `count` values of a dictionary that indices refer to. The first byte is the width of the
-/// indices in bits.
+/// Appends the values of the dictionary to which `count` indices refer. The indices are stored in runs, after
+/// a byte that says how many bits an index has.
 pub(in crate::reader) fn indexed<T: Copy + Default>(
     bytes: &[u8],
     count: usize,
@@ -186,8 +187,8 @@ mod tests {
     #[test]
     fn indices_name_values_of_the_dictionary_or_none() {
         let mut out: Vec<u64> = Vec::new();
-        // The runs are the second value three times, then a group in which three numbers count: the others
-        // point past the end.
+        // The runs are index 1 three times, then a group of which the first three indices count. The others
+        // are past the end of the dictionary.
         let runs = [2, 6, 1, 3, 0b11_10_01_00, 0xff];
         assert_eq!(indexed(&runs, 6, &[7, 8, 9], &mut out), Some(()));
         assert_eq!(out, [8, 8, 8, 7, 8, 9]);

@@ -1,5 +1,5 @@
 //! Checks the content of a page after it is decompressed: it must have a level and a length for each value,
-//! and these must be valid. If the page header claims something else, the page is mended.
+//! and these must be valid. If the page header contradicts the content, the header is corrected.
 
 use bytes::Bytes;
 use forebay_base::Result;
@@ -19,7 +19,8 @@ pub(in crate::reader) struct Bodies {
     /// The number of bytes of a stored value, if it is the same for all values.
     width: Option<usize>,
     lists: Option<ListLevels>,
-    /// The outlines of the structures that the leaf shares with the leaves beside it.
+    /// Summaries of the lists and structures that the leaf shares with other leaves, for a comparison with
+    /// these.
     outlines: Vec<Outline>,
 }
 
@@ -31,8 +32,8 @@ struct BodyParts<'a> {
 }
 
 impl Bodies {
-    /// The checks for a leaf at the end of `path`, whose nodes are optional, repeated or neither. At the
-    /// `shared` depths it must have the same rows and items as other leaves.
+    /// Prepares the checks of a leaf. `path` has the repetition of each node on the way to the leaf. At the
+    /// `shared` depths, the leaf must have the same rows and items as other leaves.
     pub(in crate::reader) fn for_column(
         column: &ColumnDescriptor,
         path: impl Iterator<Item = Repetition>,
@@ -49,13 +50,13 @@ impl Bodies {
         Bodies { highest, width, lists, outlines: shared.iter().copied().map(Outline::with_depth).collect() }
     }
 
-    /// Whether some damage shows only in all pages of the leaf together, because rows of lists are counted by
-    /// their levels, or structures are compared.
+    /// Whether some checks need all pages of the leaf: rows of lists are counted by their levels, and
+    /// structures are compared with those of other leaves.
     pub(in crate::reader) fn are_together(&self) -> bool {
         self.lists.is_some() || !self.outlines.is_empty()
     }
 
-    /// Gives up the checks that need all pages, since the levels of one page cannot be read.
+    /// Gives up the checks that need all pages, because the levels of one page cannot be read.
     fn skip(&mut self) {
         self.outlines.clear();
         if let Some(lists) = &mut self.lists {
@@ -69,13 +70,14 @@ impl Bodies {
         self.lists.as_ref()?.rows()
     }
 
-    /// A summary of the rows and items that exist at the shared depths; empty if the levels of a page could
-    /// not be read.
+    /// For each of the shared depths, a hash of the rows and items that exist there; empty if the levels of a
+    /// page could not be read.
     pub(in crate::reader) fn outlines(&self) -> Vec<(Depth, u128)> {
         self.outlines.iter().map(Outline::digest).collect()
     }
 
-    /// Checks a page, and returns it in the form in which the Parquet crate decodes it.
+    /// Checks a page, and returns it in a form that the Parquet crate decodes correctly: without stray bytes
+    /// after its levels, and with the right number of nulls in its header.
     ///
     /// Fails with `Corrupt` if the page has fewer levels than values, invalid levels, or lengths that do not
     /// fit its values.
@@ -99,7 +101,7 @@ impl Bodies {
             }
             _ => self.skip(),
         }
-        // Plain values of version 1 are decoded without stating their number.
+        // Plain values of varying length in a page of version 1 are decoded without their number.
         let is_v2 = matches!(page, Page::DataPageV2 { .. });
         let is_counted = page.encoding() != Encoding::PLAIN || is_v2 || self.width.is_some();
         let stored = is_counted.then(|| self.stored(&parts, values as usize)).flatten();
@@ -124,8 +126,8 @@ impl Bodies {
             let encoding = page.encoding();
             return Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")));
         }
-        // The Parquet crate also ignores zeros with which some writers fill the end. Of bit-packed levels,
-        // which are deprecated, it reads only as many as there are.
+        // Only zeros after the levels, which some writers add, need no cut, because the Parquet crate ignores
+        // them. Of bit-packed levels, which are deprecated, it reads only as many as there are.
         let has_more = behind.iter().any(|behind| behind.iter().any(|byte| *byte != 0));
         let are_runs = runs.iter().zip(self.highest).all(|(runs, highest)| highest == 0 || runs.is_some());
         let cut = (has_more && are_runs).then(|| parts.cut(behind));
@@ -133,8 +135,8 @@ impl Bodies {
         Ok(mended.page(page))
     }
 
-    /// The number of a page's values, including nulls, and its parts, which are `None` if its levels exceed
-    /// it; `None` for a dictionary.
+    /// The number of a page's values, including nulls, and the parts of the page. The parts are `None` if the
+    /// levels are longer than the page; everything is `None` for a dictionary.
     fn parts_of<'a>(&self, page: &'a Page) -> Option<(u32, Option<BodyParts<'a>>)> {
         match page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
@@ -162,7 +164,7 @@ impl Bodies {
         }
     }
 
-    /// The parts of a page of version 1; `None` if its levels exceed it.
+    /// The parts of a page of version 1; `None` if the levels are longer than the page.
     fn parts<'a>(&self, page: &'a Bytes, values: u32, encodings: [Encoding; 2]) -> Option<BodyParts<'a>> {
         let mut rest = &page[..];
         let mut runs = [None; 2];
@@ -174,8 +176,7 @@ impl Bodies {
                 let (found, after) = split_levels(rest)?;
                 (*runs, rest) = (Some(found), after);
             } else {
-                // Bit-packed levels are deprecated. Their number equals that of the values, or the decoder
-                // fails.
+                // Bit-packed levels are deprecated. There is one for each value; otherwise the decoder fails.
                 let bits = u64::from(values) * u64::from(i16::BITS - most.leading_zeros());
                 rest = rest.get(usize::try_from(bits.div_ceil(8)).ok()?..)?;
             }
@@ -196,14 +197,14 @@ impl BodyParts<'_> {
     }
 }
 
-/// The parts of a page whose levels were followed by other bytes.
+/// The parts of a page after other bytes behind its levels were removed.
 struct Cut {
     /// The runs of repetition levels, then those of definition levels.
     runs: Vec<Option<Vec<u8>>>,
     values: Vec<u8>,
 }
 
-/// The values for a page header that follow from the levels and values of the page.
+/// The corrections of a page that follow from its levels and values.
 struct Mended {
     /// The number of values that are not null, if it is known.
     stored: Option<usize>,
@@ -213,9 +214,10 @@ struct Mended {
 }
 
 impl Mended {
-    /// The page with these counts in its header.
+    /// Applies the corrections to the page.
     fn page(self, page: Page) -> Page {
-        // If there are no values, the encoding needs neither a dictionary nor a width of indices.
+        // A page in which all values are null is marked as plain, which needs neither a dictionary nor a
+        // width of indices.
         let has_none = self.stored == Some(0);
         let without_values = |buf: Bytes| if has_none { buf.slice(..buf.len() - self.values) } else { buf };
         let encoding_of = |encoding| if has_none { Encoding::PLAIN } else { encoding };
@@ -284,14 +286,14 @@ impl Mended {
     }
 }
 
-/// Whether there are `stored` values of one width. In version 2, the header, which has no checksum, says
-/// where they begin: it is wrong if there are more.
+/// Whether `bytes` hold `stored` values of `width` bytes each. Further bytes are an error only in version 2:
+/// its header, which has no checksum, then gives a wrong place for the beginning of the values.
 fn are_plain(bytes: &[u8], stored: usize, width: usize, is_v2: bool) -> bool {
     let needed = stored.saturating_mul(width);
     bytes.len() == needed || bytes.len() > needed && !is_v2
 }
 
-/// Whether all values that are split into their bytes exist. The decoder would make up missing ones.
+/// Whether `bytes` hold all values that are split into their bytes. The decoder would make up missing ones.
 fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     match stored {
         Some(stored) => stored.checked_mul(width) == Some(bytes.len()),
@@ -299,8 +301,8 @@ fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     }
 }
 
-/// Whether there are `stored` booleans, or indices into a dictionary. The decoder would make up indices of no
-/// bits, and would accept fewer bytes than a run claims.
+/// Whether the runs in `bytes` hold `stored` booleans or indices into a dictionary. The decoder would make up
+/// missing indices of zero bits, and would accept runs with too few bytes.
 fn are_in_runs(encoding: Encoding, bytes: &[u8], stored: usize) -> bool {
     let runs = match encoding {
         Encoding::RLE => split_levels(bytes).and_then(|(runs, _)| Runs::new(runs, 1)),

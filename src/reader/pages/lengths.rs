@@ -1,5 +1,6 @@
-//! Checks strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the number of
-//! lengths that each page claims, and that each prefix that a string shares with the one before exists.
+//! Checks strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): a page must not
+//! claim more lengths than it has values, and a prefix that a string shares with the string before must not
+//! be longer than that string.
 //!
 //! The Parquet crate reserves memory for the claimed number, which is in the page's body, not in its header.
 //! It also accepts a prefix that is longer than the string before.
@@ -8,8 +9,7 @@ use parquet::basic::Encoding;
 
 use crate::reader::integers::Deltas;
 
-/// Whether a page of `values` values can have the number of lengths that it claims; always true for an
-/// encoding without lengths.
+/// Whether the lengths in a page of `values` values are valid; true for encodings without lengths in front.
 pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
     match encoding {
         Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
@@ -18,8 +18,8 @@ pub(super) fn are_sound(encoding: Encoding, body: &[u8], values: u32) -> bool {
     }
 }
 
-/// Checks that no string shares a prefix that is longer than the string before; `None` if one does, or if
-/// lengths are missing.
+/// Checks the lengths of a page, and that no string shares a prefix that is longer than the string before it;
+/// `None` if one does, or if lengths are missing.
 fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
     let lengths = deltas(body, most)?;
     deltas(lengths, most)?;
@@ -32,14 +32,14 @@ fn have_their_beginnings(body: &[u8], most: u32) -> Option<()> {
     Some(())
 }
 
-/// Whether `bytes` hold `stored` numbers in the encoding `DELTA_BINARY_PACKED`.
+/// Whether `bytes` hold at least `stored` numbers in the encoding `DELTA_BINARY_PACKED`.
 pub(super) fn are_differences(bytes: &[u8], stored: usize) -> bool {
     let most = u32::try_from(stored).unwrap_or(u32::MAX);
     whole_deltas(bytes, most).is_some_and(|count| count >= stored)
 }
 
-/// The number of values in the encoding `DELTA_BINARY_PACKED`, which are counted up to `most`; `None` if some
-/// are missing.
+/// The number of values that `bytes` claim to hold in the encoding `DELTA_BINARY_PACKED`; `None` if some are
+/// missing, which is only checked for up to `most` values.
 pub(in crate::reader) fn whole_deltas(bytes: &[u8], most: u32) -> Option<usize> {
     let stored = Deltas::parse(bytes)?.count;
     match stored > most as usize {

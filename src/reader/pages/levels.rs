@@ -1,9 +1,9 @@
-//! Checks repetition and definition levels: a page must have one of each for each of its values, and they
-//! must agree.
+//! Checks the repetition and definition levels of pages. A page must have one level of each kind for each of
+//! its values, and the two must agree.
 //!
-//! If a run claims more levels than there are, the Parquet crate reads only those that exist, and values move
-//! to other rows. If it skips rows and there are too few levels, it never returns. It leaves out an item of a
-//! list that does not exist.
+//! The Parquet crate does not notice such damage. If a run claims more levels than it has, the crate reads
+//! only the levels that exist, and values move to other rows. If the crate skips rows of a page that has too
+//! few levels, it never returns. It drops an item whose levels continue a list that does not exist.
 
 use forebay_base::Result;
 use parquet::basic::Repetition;
@@ -12,20 +12,21 @@ use xxhash_rust::xxh3::Xxh3;
 use super::refusals::corrupt;
 use crate::reader::integers::{GROUP, NumberRun, Runs, unpack};
 
-/// The number of levels that are examined together: few enough for the first-level cache.
+/// The number of levels that are checked together: few enough to stay in the processor's first-level cache.
 const STEP: usize = 256;
 
-/// The number of levels that are unpacked at a time: at most what one call of [`unpack`] gives.
+/// The number of levels that are unpacked at a time: the most that one call of [`unpack`] returns.
 const UNPACKED: usize = 64;
 
-/// Splits bytes into runs of levels, whose length in bytes comes first, and the rest.
+/// Splits bytes into the runs of levels and the bytes after them. The length of the runs in bytes comes
+/// first.
 pub(in crate::reader) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
-/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, have fewer levels than their page
-/// has values, or are invalid. Returns the bytes after the levels of the values.
+/// Fails with `Corrupt` if `runs` is invalid, has fewer than `values` levels, or has a level above `max`.
+/// Returns the bytes after the levels.
 pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
     let (found, behind) = count(runs, max, values);
     match found == values {
@@ -34,8 +35,8 @@ pub(super) fn check(runs: &[u8], max: i16, values: usize) -> Result<&[u8]> {
     }
 }
 
-/// The number of levels among the first `values` that equal `max`, as the levels of non-null values do;
-/// `None` if there are fewer levels.
+/// Counts how many of the first `values` levels equal `max`, which is the level of values that are not null;
+/// `None` if there are fewer than `values` levels.
 pub(in crate::reader) fn highest_of(runs: &[u8], max: i16, values: usize) -> Option<usize> {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut highest = 0;
@@ -52,14 +53,15 @@ pub(in crate::reader) fn highest_of(runs: &[u8], max: i16, values: usize) -> Opt
     Some(highest)
 }
 
-/// The number of levels in runs, up to an invalid run, and the bytes after them. Counting stops at `enough`.
+/// Counts the levels in `runs`, up to the first invalid run or until `enough` levels were found. Also returns
+/// the bytes after the runs that were read.
 fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
     let (width, max) = (width(max), u32::from(max.unsigned_abs()));
     let mut found = 0;
     let sound = |run: NumberRun<'_>| {
         let is_sound = match run {
             NumberRun::Repeated(level, _) => level <= max,
-            // No level of this width can be too high.
+            // Every number of this width is a valid level.
             NumberRun::Packed(..) if max + 1 == 1 << width => true,
             NumberRun::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 (levels.iter().fold(0, |most, level| most.max(*level)) <= max).then_some(())
@@ -70,31 +72,33 @@ fn count(runs: &[u8], max: i16, enough: usize) -> (usize, &[u8]) {
         is_sound.then_some(())
     };
     let Some(mut runs) = Runs::new(runs, width) else { return (0, runs) };
-    // The number of levels that were found says whether the runs are complete.
+    // The result is not needed, because the number of levels that were found shows whether the runs are
+    // complete.
     let _all = runs.each(enough, sound);
     (found, runs.rest())
 }
 
-/// The number of bits of a level, where the highest level is `max`.
+/// The number of bits that a level takes if the highest level is `max`.
 fn width(max: i16) -> u32 {
     i16::BITS - max.leading_zeros()
 }
 
-/// Checks that levels continue lists only if there is a list.
+/// Checks that levels continue a list only where there is a list to continue.
 pub(super) struct ListLevels {
-    /// The widths of repetition and definition levels, in bits.
+    /// The number of bits of a repetition level and of a definition level.
     widths: [u32; 2],
-    /// For each repetition level except 0, the lowest definition level of an item at that depth.
+    /// For each repetition level except 0, the lowest definition level that an item of a list at that depth
+    /// has.
     items: Vec<u16>,
-    /// The definition level that was read last; the highest number if that level is unknown.
+    /// The definition level that was read last; `u16::MAX` if that level is unknown.
     last: u16,
     /// The number of rows that begin in the pages so far; `None` if the levels of a page could not be read.
     rows: Option<usize>,
 }
 
 impl ListLevels {
-    /// The check for a leaf with these highest levels, at the end of `path`, whose nodes are optional,
-    /// repeated or neither.
+    /// Makes the check for the leaf column at the end of `path`, whose nodes are optional, repeated or
+    /// neither. `highest` are the highest repetition level and the highest definition level of the leaf.
     pub(super) fn from_path(highest: [i16; 2], path: impl Iterator<Item = Repetition>) -> Self {
         let mut definition = 0;
         let mut items = Vec::new();
@@ -117,7 +121,8 @@ impl ListLevels {
         self.rows
     }
 
-    /// Checks a page that has enough levels, and adds it to `outlines`.
+    /// Checks the levels of a page, and adds them to `outlines`. An earlier check has found that there are
+    /// enough levels.
     ///
     /// Fails with `Corrupt` if one of the levels continues a list that is null or empty.
     pub(super) fn check(
@@ -130,7 +135,7 @@ impl ListLevels {
         let mut repetitions = Levels::from_runs(repetition, self.widths[0], values);
         let mut definitions = Levels::from_runs(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
-        // The first element is for the level before the page.
+        // The first element is the level before the others: the last level of the step or page before.
         let mut definition = [0; 1 + STEP];
         let mut left = values;
         let (mut rows, mut is_sound) = (0, true);
@@ -163,15 +168,15 @@ impl ListLevels {
     }
 }
 
-/// The depth of a node of the schema: the repetition and definition level of its content.
+/// The depth of a node of the schema, as the repetition level and the definition level of its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::reader) struct Depth {
     pub(in crate::reader) repetition: u16,
     pub(in crate::reader) definition: u16,
 }
 
-/// A summary of which rows and items of a structure exist, according to one of its leaves. Equal summaries
-/// may come from pages of different lengths.
+/// A hash of which rows and items of a structure exist, according to the levels of one of its leaves. The
+/// hash does not depend on how the rows are divided into pages.
 pub(super) struct Outline {
     depth: Depth,
     repetition: Xxh3,
@@ -183,13 +188,13 @@ impl Outline {
         Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
     }
 
-    /// Adds at most [`STEP`] levels of a leaf with lists. Deeper levels, which only this leaf has, do not
-    /// count.
+    /// Adds at most [`STEP`] levels of a leaf with lists. Levels below the depth of the structure are left
+    /// out, because only this leaf has them.
     fn add(&mut self, repetition: &[u16], definition: &[u16]) {
         let Depth { repetition: deepest, definition: most } = self.depth;
         let (mut repeated, mut defined) = ([0; STEP], [0; STEP]);
         let mut count = 0;
-        // No level of a schema that can be read is wider than a byte.
+        // Schemas with levels above 255 are not read, so every level fits into a byte.
         for (&repetition, &definition) in repetition.iter().zip(definition) {
             (repeated[count], defined[count]) = (repetition as u8, definition.min(most) as u8);
             count += usize::from(repetition <= deepest);
@@ -200,7 +205,7 @@ impl Outline {
         self.definition.update(&defined[..count]);
     }
 
-    /// Adds a run of a leaf without lists, in which each level is a row.
+    /// Adds a run of levels of a leaf without lists, in which each level belongs to one row.
     fn add_run(&mut self, run: NumberRun<'_>, width: u32) -> Option<()> {
         let most = u32::from(self.depth.definition);
         let mut defined = [0; STEP];
@@ -227,24 +232,25 @@ impl Outline {
     }
 }
 
-/// Adds a page of a leaf without lists, which has enough levels, to `outlines`.
+/// Adds the levels of a page of a leaf without lists to `outlines`. An earlier check has found that there are
+/// enough levels.
 pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut [Outline]) {
     let width = width(max);
     for outline in outlines {
-        // An earlier check found that the levels are complete.
+        // The result is not needed, because an earlier check has found that the levels are complete.
         let _is_whole = Runs::new(definition, width)
             .and_then(|mut runs| runs.each(values, |run| outline.add_run(run, width)));
     }
 }
 
-/// The levels of a page in order, and zeros after the end of its runs.
+/// Reads the levels of a page in order. After the end of the runs, it reads zeros.
 struct Levels<'a> {
     runs: Option<Runs<'a>>,
     width: u32,
-    /// The number of levels in the runs that follow, and in the rest of the present run.
+    /// The number of levels of the page that come after the current run.
     left: usize,
     run: NumberRun<'a>,
-    /// Unpacked levels; those from `at` to `end` come next.
+    /// Levels of the current run that were unpacked. Those from `at` to `end` have not been read yet.
     unpacked: [u16; UNPACKED],
     at: usize,
     end: usize,
@@ -256,7 +262,7 @@ impl<'a> Levels<'a> {
         Levels { runs, width, left: values, run, unpacked, at: 0, end: 0 }
     }
 
-    /// Reads the next levels.
+    /// Fills `out` with the next levels.
     fn read(&mut self, mut out: &mut [u16]) {
         while !out.is_empty() {
             let left = out.len();
@@ -289,11 +295,11 @@ impl<'a> Levels<'a> {
         }
     }
 
-    /// Unpacks the first levels of a run, and returns its rest.
+    /// Unpacks the first levels of a run, and returns the rest of the run.
     fn unpack(&mut self, packed: &'a [u8], count: usize) -> NumberRun<'a> {
         (self.at, self.end) = (0, count.min(UNPACKED));
         let unpacked = &mut self.unpacked;
-        // An earlier check found that the levels are complete.
+        // The result is not needed, because an earlier check has found that the levels are complete.
         let _is_whole = unpack(packed, self.width, self.end, |levels: &[u32]| {
             unpacked.iter_mut().zip(levels).for_each(|(unpacked, level)| *unpacked = *level as u16);
             Some(())
@@ -307,15 +313,16 @@ impl<'a> Levels<'a> {
 mod tests {
     use super::*;
 
-    /// The number of levels, without the bytes after them.
+    /// Counts levels, like the function of this name outside of the tests, but does not return the bytes
+    /// after them.
     fn count(runs: &[u8], max: i16, enough: usize) -> usize {
         super::count(runs, max, enough).0
     }
 
     #[test]
     fn levels_are_counted_as_far_as_their_bytes_go() {
-        // These are a run of five levels, two groups of which all bytes exist, and one group with two bits
-        // for each level whose second byte is not needed.
+        // The inputs have a run of five levels; such a run and two complete groups of eight levels; and a
+        // group of levels of two bits, which lacks its second byte but does not need it.
         assert_eq!(count(&[10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 5, 0, 0], 1, 100), 21);
         assert_eq!(count(&[3, 0], 3, 4), 4);
@@ -326,21 +333,22 @@ mod tests {
     #[test]
     fn levels_that_are_not_there_do_not_count() {
         assert_eq!(count(&[], 1, 1), 0);
-        // These are a run without its value, a header that is cut off, a header that never ends, and groups
-        // without bytes.
+        // The inputs are a run without its value, a header that is cut off, a header that never ends, and
+        // groups without bytes.
         for runs in [&[10][..], &[0xfe; 7], &[0xff; 20], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]]
         {
             assert_eq!(count(runs, 1, 4), 0, "{runs:?}");
         }
         assert!(check(&[6, 0], 1, 4).is_err());
         assert!(check(&[8, 0], 1, 4).is_ok());
-        // Bytes after the last level do not count, whether they are zeros, a whole run, or half of one.
+        // Bytes after the last level are ignored, whether they are zeros, a whole run, or half a run.
         for behind in [&[0][..], &[3, 0xff], &[7]] {
             assert_eq!(check(&[&[8, 0], behind].concat(), 1, 4).unwrap(), behind);
         }
     }
 
-    /// The levels are damaged in one byte: a run has an impossible level, or groups end within the values.
+    /// Most inputs have damage in one byte: a run has a level that is too high, or a packed run ends too
+    /// early.
     #[test]
     fn levels_that_make_no_sense_do_not_count() {
         assert_eq!(count(&[8, 1, 8, 2], 1, 8), 4);
@@ -348,8 +356,8 @@ mod tests {
         assert_eq!(count(&[3, 0], 3, 5), 0);
         assert_eq!(count(&[27, 0, 0], 1, 16), 0);
         assert_eq!(count(&[5, 0, 27, 0], 1, 24), 16);
-        // Packed levels of two bits, one of which is above 2; it is allowed only after the last level that
-        // counts.
+        // The input has packed levels of two bits. The last of them is above 2, which is an error only if it
+        // is counted.
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 8), 0);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 2, 7), 7);
         assert_eq!(count(&[3, 0b10_01_00_10, 0b11_10_00_01], 3, 8), 8);
@@ -365,10 +373,12 @@ mod tests {
             };
             let runs = [6, 2, 3, 0b11_10_01_00, 0b00_01_10_11, 4, 1];
             assert_eq!(read(&runs, 2, 13), [2, 2, 2, 0, 1, 2, 3, 3, 2, 1, 0, 1, 1]);
-            // The last group is cut off, and the missing levels are read as zeros.
+            // The first input has a group that is cut off. The second input has too few levels, and the
+            // missing levels are read as zeros.
             assert_eq!(read(&[3, 0b11_10_01_00], 2, 4), [0, 1, 2, 3]);
             assert_eq!(read(&[4, 1], 2, 4), [1, 1, 0, 0]);
-            // The levels have nine bits, repeated and packed, and fifteen bits.
+            // These inputs have levels of nine bits, first in a repeated run and then in a packed run, and
+            // levels of fifteen bits in a packed run.
             assert_eq!(read(&[4, 0x2c, 1], 9, 2), [300, 300]);
             assert_eq!(read(&[3, 0x2c, 1, 0, 0, 0, 0, 0, 0, 0x80], 9, 8), [300, 0, 0, 0, 0, 0, 0, 256]);
             let packed = [&[3][..], &[0; 13], &[0xfe, 0xff]].concat();
@@ -376,8 +386,8 @@ mod tests {
         }
     }
 
-    /// In `list<struct<list<int32>>>`, with everything nullable, an item exists from definition level 2 on,
-    /// and an item of the inner list from 5 on.
+    /// The levels are those of `list<struct<list<int32>>>`, in which everything is nullable. There is an item
+    /// of the outer list from definition level 2 on, and an item of the inner list from level 5 on.
     #[test]
     fn a_list_goes_on_only_where_it_is() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
@@ -391,14 +401,14 @@ mod tests {
         };
         for (repetition, definition, is_sound) in [
             (&[0, 0, 0, 1, 2, 1][..], &[0, 1, 2, 6, 5, 3][..], true),
-            // The beginning of the first row, a null, an empty list, a null item and an empty inner list have
-            // nothing that could be continued.
+            // No list can continue at the beginning of the first row, or after a null, an empty list, a null
+            // item or an empty inner list.
             (&[1], &[6], false),
             (&[0, 1], &[0, 6], false),
             (&[0, 1], &[1, 6], false),
             (&[0, 2], &[2, 6], false),
             (&[0, 2], &[4, 6], false),
-            // A continued list must continue with an item.
+            // A list can continue only with an item, and only at a depth that exists.
             (&[0, 1], &[6, 1], false),
             (&[0, 2], &[6, 4], false),
             (&[0, 3], &[6, 6], false),
@@ -413,8 +423,8 @@ mod tests {
         assert!(lists.check(&runs(&[1]), &runs(&[6]), 1, &mut []).is_ok(), "after a page that was left out");
     }
 
-    /// In `struct<a, list<int32>>`, with everything nullable, the leaves `a` and `list` show the same rows,
-    /// however their pages are cut.
+    /// In `struct<a, list<int32>>`, in which everything is nullable, the leaves `a` and `list` give the same
+    /// hash of the structure's rows, however the rows are divided into pages.
     #[test]
     fn leaves_tell_the_same_of_the_structure_around_them() {
         let (optional, repeated) = (Repetition::OPTIONAL, Repetition::REPEATED);
@@ -434,7 +444,7 @@ mod tests {
             }
             outlines[0].digest()
         };
-        // These are a value, a null structure, a null field, and a value.
+        // The rows are a value, a null structure, a null field, and a value.
         let wanted = flat(&[&[2, 0, 1, 2]]);
         assert_eq!(flat(&[&[1, 0], &[2, 1]]), wanted);
         let list: (&[u8], &[u8]) = (&[0, 1, 1, 0, 0, 0], &[4, 3, 4, 0, 2, 1]);

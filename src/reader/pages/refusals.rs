@@ -1,11 +1,11 @@
-//! The errors for pages of a column chunk that are not decoded.
+//! The errors for pages that are damaged or too large to be decoded.
 
 use forebay_base::{Error, ErrorKind};
 
 use crate::reader::budget::words;
 
-/// If a user raises the memory budget, row groups get at least the budget divided by this number: batches
-/// take at most half of it, and images a quarter.
+/// The error for a row group that is too large suggests this many times its bytes as `memory`. Row groups get
+/// at least a quarter of `memory`, since batches take at most half of it, and images a quarter.
 const ROW_GROUPS_DIVISOR: u64 = 4;
 
 /// The error for damaged pages.
@@ -13,7 +13,7 @@ pub(super) fn corrupt(cause: String) -> Error {
     Error::new(ErrorKind::Corrupt, cause)
 }
 
-/// The error for a chunk that would take more memory than allowed.
+/// The error for a column chunk whose decoding would take more memory than is allowed.
 pub(in crate::reader) fn too_large(bytes: u64, limit: u64) -> Error {
     let cause = format!("decoding takes {bytes} bytes, {limit} are allowed");
     let memory = words(bytes.saturating_mul(ROW_GROUPS_DIVISOR));

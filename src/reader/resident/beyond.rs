@@ -1,4 +1,4 @@
-//! Samples that continue beyond a part, in rows of other row groups.
+//! Samples that begin in a part and continue in later row groups, whose first rows (heads) are then read too.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::samples::{EpochSamples, Head, SampleRows};
 use crate::shard::Part;
 
 impl Resident {
-    /// The rows of a head. A sample of several rows belongs to the row group in which it begins, so a head
-    /// has no samples of its own.
+    /// The rows of a head (the first rows of a row group, in which samples of an earlier one continue). The
+    /// samples belong to the earlier row group, so a head has no samples of its own.
     pub(crate) fn head(samples: &EpochSamples, head: Head, rows: RecordBatch) -> Self {
         let part = Part { group: head.group, start: 0, rows: head.rows };
         let numbers = RowNumbers::Part(samples.rows_of_head(head));
         Resident { numbers, samples: None, ..Resident::alone(samples, part, rows) }
     }
 
-    /// The cached rows of a head's row group, in their mapped file.
+    /// The rows of a head whose row group was found in the cache, mapped from the cache file.
     pub(crate) fn kept_head(
         samples: &EpochSamples,
         head: Head,
@@ -31,8 +31,8 @@ impl Resident {
         Resident::head(samples, head, kept.rows.clone()).exchanged(kept, renewer)
     }
 
-    /// Adds the heads in which the part's samples continue. The permit covered everything that the pages of
-    /// the heads might hold, and of it the heads keep what they take.
+    /// Adds the heads in which the part's samples continue. `permit` covers all rows that the pages of the
+    /// heads may hold, and is reduced to the memory that the heads take.
     pub(crate) fn with_heads(
         self,
         samples: &EpochSamples,
@@ -52,7 +52,7 @@ impl Resident {
         Resident { beyond: Beyond { heads: heads.collect(), permit }, ..self }
     }
 
-    /// A placeholder for a head that cannot be read.
+    /// A placeholder for a head that cannot be read because of `error`. All its values are null.
     pub(crate) fn lost_head(
         fetcher: &Fetcher,
         samples: &EpochSamples,
@@ -68,29 +68,30 @@ impl Resident {
         self.beyond.heads.iter().map(|(_, head)| head)
     }
 
-    /// The head that has a row of a sample, and the row in it; `None` for a row of this part.
+    /// Finds the head that has a row of a sample. Returns the number of the head and the index of the row in
+    /// it; `None` if the row is in the part itself.
     pub(crate) fn in_head(&self, row: u32) -> Option<(usize, u32)> {
         let after = self.beyond.heads.partition_point(|(first, _)| *first <= row);
         let head = after.checked_sub(1)?;
         Some((head, row - self.beyond.heads[head].0))
     }
 
-    /// Copies the rows of some samples to memory of their own, as in [`detach`](Self::detach). The samples
-    /// are then in the given order.
+    /// Copies the samples at the given places of the deal to memory of their own, as [`detach`](Self::detach)
+    /// copies rows. The copies have the given order.
     pub(crate) fn detach_samples(&self, places: &[u32]) -> Result<Resident> {
         let mut samples: Vec<SampleRows> = places.iter().map(|_| SampleRows::default()).collect();
         for (&place, sample) in places.iter().zip(&mut samples) {
             self.rows_of_sample(place, sample);
         }
-        // `wanted` has the part's own rows, then those of each head, in the order in which they are asked
-        // for.
+        // `wanted[0]` lists rows of the part, and each further list the rows of one head, in the order in
+        // which the samples have them.
         let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); 1 + self.beyond.heads.len()];
         for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
             let (of, own) = self.in_head(*row).map_or((0, *row), |(head, row)| (1 + head, row));
             wanted[of].push(own);
         }
         let heads = self.heads().zip(&wanted[1..]).map(|(head, rows)| {
-            // Heads that are mapped are not copied.
+            // Mapped heads take no memory, so they are not copied.
             let is_mapped = head.rows().is_mapped();
             Ok(if is_mapped { head.clone() } else { Arc::new(head.detach(rows)?) })
         });
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
     use crate::samples::{Across, SampleIndex, SequenceStarts, Stretches, Window, Windows};
 
-    /// These rows of a data set, each with its number as a value.
+    /// A batch with one row for each number in `rows`, whose value is the number.
     fn numbered(rows: std::ops::Range<i64>) -> RecordBatch {
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
         RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from_iter_values(rows))]).unwrap()
@@ -137,8 +138,8 @@ mod tests {
 
     #[test]
     fn samples_that_are_detached_keep_the_rows_of_other_row_groups() {
-        // The row groups have 5, 1 and 9 rows. Windows of 4 begin with rows 0 to 4 of the first one, and have
-        // up to 3 rows after it.
+        // The row groups have 5, 1 and 9 rows. Windows of 4 rows begin with rows 0 to 4 of the first row
+        // group, and continue with up to 3 rows after it.
         let sets = vec![RowSet::all(5), RowSet::all(1), RowSet::all(9)];
         let window = Window::rows(4).across(Across::File);
         let mut starts = SequenceStarts::new(&window);

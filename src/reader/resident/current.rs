@@ -1,16 +1,16 @@
-//! The rows of a part in their present place: in memory of this process, or mapped and exchanged if they were
-//! changed.
+//! The rows of a part as they are at present: in memory of this process, or mapped from a cache file. Mapped
+//! rows are replaced if another program changes the file.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::reader::placed::Rows;
 
-/// The rows of a part in their present place.
+/// The rows of a part as they are at present.
 #[derive(Debug)]
 pub(super) enum CurrentRows {
     /// The rows are in memory of this process.
     Owned(Arc<Rows>),
-    /// The rows are mapped: they are exchanged for others if their entry in the cache was changed.
+    /// The rows are mapped from a cache file, and are replaced if another program changes the file.
     Mapped(Mutex<Arc<Rows>>),
 }
 

@@ -1,5 +1,5 @@
-//! The gate of a loader's row cache. A thread that may write to the folder is inside, and none can enter
-//! after it was closed. So a folder can be removed as soon as its loader is closed.
+//! The gate of a loader's row cache. Threads enter it before they write to the cache's folder. Once the gate
+//! is closed, no thread can enter, so the folder can be removed after the loader was closed.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,12 +16,12 @@ struct GateState {
     is_closed: bool,
 }
 
-/// The right to write, until it is dropped.
+/// The right to write to the folder, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Pass(Arc<Gate>);
 
 impl Gate {
-    /// Enters the gate; `None` once it is closed.
+    /// Gives the right to write; `None` once the gate is closed.
     pub(super) fn enter(self: &Arc<Self>) -> Option<Pass> {
         let mut state = self.state();
         if state.is_closed {
@@ -35,7 +35,7 @@ impl Gate {
         self.state().is_closed
     }
 
-    /// Lets no more threads in, and waits until all are out, for `patience` at most.
+    /// Closes the gate, and waits until all threads have finished writing, but at most for `patience`.
     pub(super) fn close(&self, patience: Duration) {
         let mut state = self.state();
         state.is_closed = true;
@@ -48,7 +48,7 @@ impl Gate {
 }
 
 impl Pass {
-    /// Whether the gate waits for this pass.
+    /// Whether the gate is closed, so that its closing waits for this pass to be dropped.
     pub(super) fn is_closing(&self) -> bool {
         self.0.is_closed()
     }

@@ -1,4 +1,4 @@
-//! Brings the columns of a file into the order and the types of the projection.
+//! Brings the decoded columns of a file into the order and the types of the projection.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use forebay_store::catalog::Origin;
 use super::RowGroupReader;
 
 impl RowGroupReader<'_> {
-    /// Brings the file's columns into the projection's order and types, and inserts its constants. Columns
-    /// that were read as codes stay codes.
+    /// Brings the decoded columns into the projection's order and types, and inserts columns that are
+    /// constant in the file. Columns that were read as integer codes stay codes.
     pub(super) fn arrange(&self, arrays: &[ArrayRef], roots: &[usize], rows: usize) -> Result<RecordBatch> {
         let schema = self.projection.schema();
         let mut fields = Vec::new();
@@ -41,14 +41,15 @@ impl RowGroupReader<'_> {
         RecordBatch::try_new_with_options(with_fields(schema, fields), columns, &options).or_fail()
     }
 
-    /// Whether the array of a column was read as codes, so that its type is not that of the file.
+    /// Whether a column was read as integer codes, so that the type of its array differs from that in the
+    /// file.
     fn is_coded(&self, column: usize, root: usize, array: &ArrayRef) -> bool {
         let codes = self.coded.and_then(|coded| coded.of_column(column));
         let stored = self.footer.columns.schema.field(root).data_type();
         codes.is_some_and(|codes| array.data_type() == codes.data_type() && array.data_type() != stored)
     }
 
-    /// A column in the type that it has in all files.
+    /// Converts a column to the type that it has in all files.
     fn in_common(&self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let Misfit { row, cause, is_length } = match converted(array, field.data_type()) {
             Ok(array) => return Ok(array),
@@ -66,7 +67,8 @@ impl RowGroupReader<'_> {
         }))
     }
 
-    /// The row of the row group that is decoded as this one; `None` if other row groups are decoded with it.
+    /// The row of this row group that was decoded as row `decoded`; `None` if that row belongs to another row
+    /// group, which was decoded together with this one.
     fn row_of(&self, decoded: usize) -> Option<u64> {
         let Some(selection) = &self.selection else {
             return u64::try_from(decoded).ok().filter(|row| *row < self.stored.rows);
@@ -84,7 +86,7 @@ impl RowGroupReader<'_> {
     }
 }
 
-/// The schema with the fields in `others` at their places.
+/// Replaces fields of a schema by those in `others`, each at the given index.
 fn with_fields(schema: &SchemaRef, others: Vec<(usize, FieldRef)>) -> SchemaRef {
     if others.is_empty() {
         return schema.clone();

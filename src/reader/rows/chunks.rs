@@ -1,5 +1,4 @@
-//! Gives fetched column chunks to the Parquet crate page by page. Each page is checked after it is
-//! decompressed.
+//! Gives fetched column chunks to the Parquet crate page by page. Each page is checked after decompression.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,27 +19,27 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 use crate::reader::held::Held;
 use crate::reader::pages::{Bodies, Depth};
 
-/// The prefix of the Parquet crate's messages about features that it does not support.
+/// The beginning of the Parquet crate's messages about features that it does not support.
 const NOT_READ: &str = "NYI: ";
 
-/// The column chunks of a row group.
+/// The fetched column chunks of a row group, in the form in which the Parquet crate reads them.
 pub(super) struct FetchedChunks {
-    /// The metadata of the row group alone.
+    /// The metadata of a file that has only this row group.
     metadata: ParquetMetaData,
-    /// One chunk for each leaf column; `None` for those that are not read.
+    /// The chunk of each leaf column; `None` for leaf columns that are not read.
     chunks: Vec<Option<CheckedChunk>>,
-    /// Leaves that follow each other in a structure, and the depth of the structure.
+    /// Pairs of neighbouring leaves of one structure, each with the depth of the structure.
     siblings: Vec<Siblings>,
-    /// The pages of each leaf that is being decoded.
+    /// The pages of each leaf whose decoding has begun.
     begun: Mutex<Vec<Arc<Mutex<CheckedPages>>>>,
-    /// The structures around each leaf, known after all pages of the leaf have been read.
+    /// For each leaf whose pages were all read, summaries of the structures around it.
     outlines: Arc<Mutex<HashMap<usize, Outlines>>>,
-    /// The first error that was found in a page, because the Parquet crate passes on only the text of an
-    /// error.
+    /// The first error that was found in a page. It is kept here because the Parquet crate passes on only the
+    /// text of an error.
     wrong: Arc<OnceLock<Error>>,
 }
 
-/// The pages of a leaf column, which were checked.
+/// The bytes of a leaf column's chunk, and the number of its pages, which an earlier check counted.
 #[derive(Clone)]
 struct CheckedChunk {
     held: Arc<Held>,
@@ -48,18 +47,18 @@ struct CheckedChunk {
     pages: usize,
 }
 
-/// Two leaves of one structure.
+/// Two neighbouring leaves of one structure, which must agree on which of its rows and items exist.
 struct Siblings {
     leaves: [usize; 2],
     depth: Depth,
 }
 
-/// For each structure around a leaf, its depth and a summary of its rows and items.
+/// For each structure around a leaf, its depth and a hash of which of its rows and items exist.
 type Outlines = Vec<(Depth, u128)>;
 
 impl FetchedChunks {
-    /// Takes the chunks of the leaf columns of `mask` from `bytes`, which has them by their ranges in the
-    /// file. `pages` has the number of pages of each leaf.
+    /// Takes the chunks of the leaf columns in `mask`. `bytes` returns the bytes of a range of the file, and
+    /// `pages` the number of pages of a leaf column.
     pub(super) fn new(
         metadata: ParquetMetaData,
         mask: &ProjectionMask,
@@ -87,8 +86,8 @@ impl FetchedChunks {
         })
     }
 
-    /// Checks the pages that the decoder did not read, after the last selected row. The rows that were read
-    /// may not be those that were meant, and only all pages of a chunk show that.
+    /// Checks the pages after the last selected row, which the decoder has not read. Only all pages of a
+    /// chunk together show whether the decoded rows are those that were selected.
     ///
     /// # Errors
     /// `Corrupt` if all pages of a leaf together have another number of rows than its row group, or if leaves
@@ -101,8 +100,8 @@ impl FetchedChunks {
         self.compare()
     }
 
-    /// Fails with `Corrupt` if leaves of one structure, whose pages were all read, disagree on which of its
-    /// rows or items exist.
+    /// Fails with `Corrupt` if two leaves of one structure disagree on which of its rows or items exist.
+    /// Leaves whose pages were not all read are left out.
     fn compare(&self) -> Result<()> {
         let outlines = self.outlines.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |leaf: usize, depth: Depth| {
@@ -120,7 +119,7 @@ impl FetchedChunks {
         Err(Error::new(ErrorKind::Corrupt, cause))
     }
 
-    /// The error of a decoder of these chunks.
+    /// Turns an error of the decoder into the error of the page that caused it, if such an error was found.
     pub(super) fn failure(&self, error: ArrowError) -> Error {
         if let Some(wrong) = self.wrong.get() {
             return wrong.clone();
@@ -177,7 +176,7 @@ impl RowGroups for FetchedChunks {
     }
 }
 
-/// The nodes from a column down to one of its leaves.
+/// For each node from a column down to one of its leaves, whether it is required, optional or repeated.
 fn path(schema: &SchemaDescriptor, leaf: usize) -> Vec<Repetition> {
     let column = schema.column(leaf);
     let mut node = schema.get_column_root(leaf);
@@ -190,8 +189,8 @@ fn path(schema: &SchemaDescriptor, leaf: usize) -> Vec<Repetition> {
     path
 }
 
-/// The pairs of neighbouring leaves of `mask` that lie in one structure or list whose rows or items may be
-/// missing. Leaves further apart need no pair: all leaves between them lie in the same structure.
+/// The pairs of neighbouring leaves in `mask` that lie in one structure or list whose rows or items may be
+/// missing. Leaves further apart are not paired, because all leaves between them lie in the same structure.
 fn siblings(schema: &SchemaDescriptor, mask: &ProjectionMask) -> Vec<Siblings> {
     let is_read = |leaf: &usize| mask.leaf_included(*leaf);
     let is_nested = |leaf: usize| schema.column(leaf).path().parts().len() > 1;
@@ -214,7 +213,8 @@ fn siblings(schema: &SchemaDescriptor, mask: &ProjectionMask) -> Vec<Siblings> {
     pairs.collect()
 }
 
-/// Appends the path of each leaf of a node: the nodes down to it, each with its number.
+/// Appends the path of each leaf below a node: the nodes from the root down to the leaf, each with its
+/// number.
 fn walk(
     node: &Type,
     around: &mut Vec<(usize, Repetition)>,
@@ -230,7 +230,7 @@ fn walk(
     around.pop();
 }
 
-/// The only chunk of a column, as the Parquet crate asks for it.
+/// Iterates over the chunks of a column, as the Parquet crate expects it. There is only one chunk.
 struct OneChunk(Option<SharedPages>);
 
 impl Iterator for OneChunk {
@@ -243,7 +243,8 @@ impl Iterator for OneChunk {
 
 impl PageIterator for OneChunk {}
 
-/// The pages of a chunk, whose rest is read when the decoder has what it needs.
+/// The pages of a chunk as the decoder reads them. They are shared, because the remaining pages are checked
+/// after the decoder has read the pages that it needs.
 struct SharedPages(Arc<Mutex<CheckedPages>>);
 
 impl Iterator for SharedPages {
@@ -276,7 +277,8 @@ impl PageReader for SharedPages {
     }
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
-        // In either version of pages, a row may continue in the next page.
+        // A row may continue in the next page, in both versions of pages, so only the last page surely ends
+        // with a row.
         Ok(lock(&self.0).left == 0)
     }
 }
@@ -285,10 +287,10 @@ fn lock(pages: &Mutex<CheckedPages>) -> MutexGuard<'_, CheckedPages> {
     pages.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pages of a chunk.
+/// Reads and checks the pages of a chunk.
 struct CheckedPages {
     pages: SerializedPageReader<Held>,
-    /// The number of pages that are left. Bytes after them are not pages.
+    /// The number of pages that have not been read. Bytes after the last page are ignored.
     left: usize,
     /// The number of rows of the row group.
     rows: usize,
@@ -299,7 +301,7 @@ struct CheckedPages {
 }
 
 impl CheckedPages {
-    /// The next page, checked; `None` after the last one.
+    /// Reads the next page and checks it; `None` after the last page.
     fn step(&mut self) -> ParquetResult<Option<Page>> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
@@ -316,7 +318,7 @@ impl CheckedPages {
         Ok(Some(page))
     }
 
-    /// Checks a page, and returns it as it is to be decoded.
+    /// Checks a page, and returns it in a form that the Parquet crate decodes correctly.
     fn check(&mut self, page: Page) -> Result<Page> {
         let page = self.bodies.check(page)?;
         if let Some(rows) = self.bodies.rows() {
@@ -338,7 +340,8 @@ impl CheckedPages {
 
     fn next_with_values(&mut self) -> ParquetResult<Option<Page>> {
         while let Some(page) = self.step()? {
-            // The Parquet crate would treat a page without values as the end.
+            // A page without values is left out, because the Parquet crate would treat it as the end of the
+            // chunk.
             if page.is_dictionary_page() || page.num_values() > 0 {
                 return Ok(Some(page));
             }
@@ -351,16 +354,16 @@ impl CheckedPages {
             return Ok(None);
         }
         let mut peeked = self.pages.peek_next_page()?;
-        // The number of rows in a header may be wrong, and a row may continue in the next page, so the levels
-        // decide.
+        // The number of rows in a page header may be wrong, and a row may continue in the next page. Without
+        // this number, the Parquet crate counts rows by their levels.
         if let Some(page) = &mut peeked {
             page.num_rows = None;
         }
         Ok(peeked)
     }
 
-    /// Skips a page, unless only all pages together show whether the chunk is valid. The dictionary may be
-    /// read later.
+    /// Skips a page. If damage shows only in all pages together, the page is read and checked nevertheless,
+    /// except a dictionary page, which the Parquet crate may read later.
     fn skip(&mut self) -> ParquetResult<()> {
         let is_dictionary = self.pages.peek_next_page()?.is_some_and(|page| page.is_dict);
         if !is_dictionary && self.bodies.are_together() {
@@ -370,7 +373,7 @@ impl CheckedPages {
         self.pages.skip_next_page()
     }
 
-    /// Reads the remaining pages, if only all of them together show whether the chunk is valid.
+    /// Reads and checks the remaining pages, if damage shows only in all pages of the chunk together.
     fn read_rest(&mut self) -> ParquetResult<()> {
         while self.bodies.are_together() && self.step()?.is_some() {}
         Ok(())

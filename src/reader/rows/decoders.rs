@@ -1,5 +1,5 @@
-//! Our own decoders of the columns of a projection, of which each gives its column or leaves it to the
-//! Parquet crate.
+//! Forebay's own decoders for the columns of a projection. Each decoder either decodes its column or leaves
+//! it to the Parquet crate.
 
 use forebay_arrow::array::ArrayRef;
 use forebay_store::catalog::FileColumns;
@@ -10,11 +10,11 @@ use crate::reader::numbers::{CheckedChunk, NumberColumn};
 
 /// The decoders of the leaf columns that are read.
 pub(super) struct Decoders<'a> {
-    /// The decoder of each leaf, until it finds something unusual.
+    /// The decoder of each leaf; `None` for leaves that are left to the Parquet crate.
     leaves: Vec<Option<ColumnDecoder<'a>>>,
-    /// For each leaf, the place of its column among those that are read.
+    /// For each leaf, the index of its column among the columns that are read.
     column_of: Vec<usize>,
-    /// For each column, how its leaves are put together, if it is nested.
+    /// For each nested column, the tree by which its leaves are put together; `None` for other columns.
     nested: Vec<Option<NestedColumn<'a>>>,
 }
 
@@ -26,8 +26,8 @@ enum ColumnDecoder<'a> {
 }
 
 impl<'a> Decoders<'a> {
-    /// The decoders of the columns at `roots` and of their `leaves`, both ascending, for this many rows.
-    /// `codes` has the codes of a root.
+    /// Makes decoders for the columns at `roots` and their `leaves`, both in ascending order. Each column
+    /// will have `rows` rows. `codes` returns the codes for the texts of a column that is read as codes.
     pub(super) fn new(
         columns: &'a FileColumns,
         (roots, leaves): (&[usize], &[usize]),
@@ -44,7 +44,7 @@ impl<'a> Decoders<'a> {
         decoders
     }
 
-    /// No decoders, so that all columns are left to the Parquet crate.
+    /// Makes no decoders, so that all columns are left to the Parquet crate.
     pub(super) fn none(columns: &'a FileColumns, roots: &[usize], leaves: &[usize]) -> Self {
         let column_of = |leaf: &usize| {
             let root = columns.parquet.get_column_root_idx(*leaf);
@@ -57,7 +57,8 @@ impl<'a> Decoders<'a> {
         }
     }
 
-    /// Makes the decoders of a column, whose leaves begin at the place `from`.
+    /// Makes the decoders for the leaves of one column, of which the first has the index `from` among all
+    /// leaves.
     fn column(
         &mut self,
         at: usize,
@@ -94,8 +95,8 @@ impl<'a> Decoders<'a> {
         self.nested[at] = Some(nested);
     }
 
-    /// Appends a chunk to the leaf at a place, or leaves its column to the Parquet crate. Returns whether the
-    /// chunk must be damaged, even if the crate decodes it.
+    /// Decodes a chunk of the leaf with index `at`. If that fails, the column is left to the Parquet crate.
+    /// Returns whether the chunk is known to be damaged, although the crate may decode it without an error.
     pub(super) fn append(&mut self, at: usize, chunk: &CheckedChunk<'_>) -> bool {
         let column = self.column_of[at];
         let (appended, is_damaged) = match &mut self.leaves[at] {
@@ -112,7 +113,8 @@ impl<'a> Decoders<'a> {
         is_damaged
     }
 
-    /// The array of each column that was decoded here, by its place; `guarded` runs what may panic.
+    /// Returns the array of each column that was decoded here, and `None` for the others. `guarded` runs code
+    /// that may panic.
     pub(super) fn finish<E>(
         self,
         guarded: impl Fn(&mut dyn FnMut() -> Option<ArrayRef>) -> Result<Option<ArrayRef>, E>,
@@ -132,7 +134,7 @@ impl<'a> Decoders<'a> {
     }
 }
 
-/// The array of a column from its leaves.
+/// Puts the array of a column together from its leaves; `None` if that is left to the Parquet crate.
 fn finish<'a>(nested: Option<NestedColumn<'a>>, leaves: Vec<ColumnDecoder<'a>>) -> Option<ArrayRef> {
     let mut leaves = leaves.into_iter();
     let Some(nested) = nested else {

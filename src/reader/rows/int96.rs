@@ -1,4 +1,4 @@
-//! Times in the old form of 96 bits, whose range is larger than that of 64-bit nanoseconds.
+//! Checks times in the old form of 96 bits (INT96), whose range is larger than that of 64-bit nanoseconds.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::{RowGroupReader, guarded};
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
 impl RowGroupReader<'_> {
-    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent; the Parquet crate would
-    /// let them wrap around.
+    /// Fails if a time in the old 96-bit form cannot be represented by 64-bit nanoseconds. The Parquet crate
+    /// would let it wrap around.
     ///
-    /// The check costs a second decoding of such columns, in whole seconds, which cannot overflow. They are
-    /// rare and narrow.
+    /// For the check, such columns are decoded a second time, to whole seconds, which cannot overflow. This
+    /// costs little, because such columns are rare and narrow.
     pub(super) fn check_int96(
         &self,
         batch: &RecordBatch,
@@ -63,8 +63,8 @@ impl RowGroupReader<'_> {
     }
 }
 
-/// The first row with a time whose nanoseconds and seconds disagree, at any depth. Values under a null
-/// structure, as `around` says, are ignored.
+/// The first row with a time, at any depth, whose nanoseconds and seconds disagree. Times in a structure that
+/// is null, according to `around`, are ignored.
 fn wrapped(fine: &dyn Array, coarse: &dyn Array, around: Option<&NullBuffer>) -> Option<usize> {
     /// The row of the list that contains an item.
     fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {

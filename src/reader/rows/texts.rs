@@ -1,11 +1,12 @@
-//! Texts in encodings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`). The Parquet
-//! crate accepts them as UTF-8 without a check, unlike texts in all other encodings.
+//! Checks texts in encodings that store the lengths of all texts first (`DELTA_LENGTH_BYTE_ARRAY`,
+//! `DELTA_BYTE_ARRAY`). The Parquet crate checks that texts are UTF-8 in all other encodings, but not in
+//! these.
 
 use forebay_arrow::array::{Array, AsArray, make_array};
 use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result};
 
-/// Fails with `Corrupt` if a text of the array, or of arrays within it, is not UTF-8.
+/// Fails with `Corrupt` if a text of the array, or of an array nested in it, is not UTF-8.
 pub(super) fn check(array: &dyn Array) -> Result<()> {
     if *array.data_type() == DataType::Utf8View {
         let texts = array.as_string_view().clone().to_binary_view();

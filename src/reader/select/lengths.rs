@@ -1,4 +1,4 @@
-//! The lengths of rows, by the values of one column.
+//! Finds the lengths of rows from the values of one column.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::values::of_each_group;
 use super::{Scanner, is_dear, waiting};
 use crate::samples;
 
-/// The lengths of the `selected` rows of each row group, by the single column that `scanner` reads. The
-/// column is read only once, because the result is kept under `key`, which names the column and the selection
+/// Finds the lengths of the `selected` rows of each row group from the column that `scanner` reads. The
+/// column is read only once: the result is kept on disk under `key`, which names the column and the selection
 /// of rows.
 pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str) -> Result<Vec<Vec<u32>>> {
     let Reads { catalog, store, .. } = &scanner.reads;
@@ -29,7 +29,7 @@ pub(crate) async fn lengths(selected: Vec<RowSet>, scanner: &Scanner, key: &str)
     let is_dear = is_dear(scanner, &selected);
     let found = of_each_group(selected, scanner, samples::lengths).await?;
     let Some(keeper) = keeper.filter(|_| is_dear) else { return Ok(found) };
-    // The result is shared, not copied, since it is large for many rows.
+    // The result is shared with the thread that writes it, because a copy for many rows would be large.
     let found = Arc::new(found);
     let kept = found.clone();
     let keep = move || {

@@ -1,4 +1,4 @@
-//! Finds the pages of row groups that hold the selected rows, if these are few.
+//! Finds the pages that hold the selected rows of row groups, if these rows are few.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -15,33 +15,35 @@ use super::super::chunk_pages::GroupPages;
 use super::super::reads::Reads;
 use super::walk::walked;
 
-/// The least number of bytes of a column chunk that is not always read as a whole.
+/// Column chunks of fewer bytes than this are always read as a whole.
 const MIN_CHUNK_BYTES: u64 = 64 << 10;
 
-/// The least size of a column, as a multiple of the size of its offset index, for which the index is read.
+/// The offset index of a column chunk is read only if the chunk is at least this many times as large as the
+/// index.
 const MIN_INDEX_RATIO: u64 = 16;
 
-/// The least number of bytes of a local column chunk without an index whose pages are searched: two or three
-/// small reads find the first pages.
+/// If a column chunk in a local file has no index and at least this many bytes, its first page headers are
+/// read one by one. This takes two or three small reads.
 const MIN_WALKED_BYTES: u64 = 1 << 20;
 
-/// The number of rows for which a page is looked up together. Writers usually put far more rows into a page.
+/// The number of rows in a block. Rows are sparse if they touch few blocks. Writers usually put far more rows
+/// than this into a page.
 const BLOCK_ROWS: u32 = 1024;
 
-/// The pages to read for those row groups of which `selected` has few rows. Offset indexes are read for this,
-/// and the footers that say where these are.
+/// Finds the pages to read, for row groups of which few rows are selected. Reads their offset indexes, and
+/// the footers that say where these are.
 pub(crate) async fn pages(reads: &Reads, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     of_few(reads, selected, is_sparse, false).await
 }
 
-/// The [`pages`] for rows that are the first ones of each row group. For large local columns without an
-/// index, the page headers are read.
+/// Finds pages like [`pages`], for rows that are the first ones of each row group. If a large column chunk in
+/// a local file has no index, its page headers are read instead.
 pub(crate) async fn head_pages(reads: &Reads, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     let are_few = |rows: &RowSet| rows.count() > 0 && !rows.is_all();
     of_few(reads, heads, are_few, reads.store.is_local()).await
 }
 
-/// The pages to read for the row groups for which `are_few` holds.
+/// Finds the pages to read, for row groups for whose selected rows `are_few` holds.
 async fn of_few(
     reads: &Reads,
     selected: &[RowSet],
@@ -70,7 +72,8 @@ async fn of_few(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Whether whole pages may contain none of the rows, because at least half of the blocks contain none.
+/// Whether the rows are so sparse that some pages may contain none of them: at least half of the blocks of
+/// [`BLOCK_ROWS`] rows contain none.
 fn is_sparse(rows: &RowSet) -> bool {
     if rows.is_all() || rows.count() == 0 {
         return false;

@@ -1,4 +1,4 @@
-//! Cuts row groups that do not fit memory into pieces, at the pages of their largest column.
+//! Cuts row groups that are too large for the memory budget into pieces that can be read one at a time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,16 +19,17 @@ use super::walk::walked;
 /// The size of a piece is the memory for row groups divided by this number.
 const PIECE_DIVISOR: u64 = 16;
 
-/// Cuts the `larger` row groups, given with their selected rows, into pieces that each fit into a budget of
-/// `room` bytes, which the row groups themselves do not. Row groups that cannot be cut are left out.
+/// Cuts row groups that do not fit into a budget of `room` bytes into pieces that do. `larger` has the row
+/// groups to look at, with their selected rows. Row groups that fit after all, or that cannot be cut, are not
+/// in the result.
 ///
-/// Offset indexes are read for this, and the page headers of columns that have none.
+/// Reads the offset indexes of the columns, or the page headers of columns that have no index.
 pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
     let budget = Budget::new(room);
     let mut finder = Finder::open(reads).await?;
     let mut found = HashMap::new();
     for (group, selected) in larger {
-        // The cost may have been an estimate.
+        // Before the footer is read, the cost may be an estimate. Afterwards it is exact.
         reads.read_footer(group).await?;
         if reads.group_cost(group).total() <= budget.largest() {
             continue;
@@ -46,7 +47,8 @@ pub(crate) async fn pieces(reads: &Reads, larger: Vec<(usize, RowSet)>, room: u6
     Ok(Pieces::new(found))
 }
 
-/// Cuts row groups into pieces. Each piece except the first begins at a given selected row.
+/// Cuts row groups into pieces at given rows. `groups` has, for each row group, its selected rows and the
+/// ordinals among them at which the second and all later pieces begin.
 ///
 /// # Errors
 /// Fails if the pages of a row group cannot be read one by one.
@@ -71,22 +73,22 @@ pub(crate) async fn pieces_at(reads: &Reads, groups: Vec<(usize, RowSet, Vec<u32
     Ok(Pieces::new(found))
 }
 
-/// Finds pages, file by file.
+/// Finds the pages of row groups. It reads the footer of a file once for consecutive row groups of the file.
 struct Finder<'a> {
     reads: &'a Reads,
     footers: Footers<'a>,
-    /// The footer of the file that was asked for last.
+    /// The index and the footer of the file that was read last.
     footer: Option<(usize, ParquetMetaData)>,
 }
 
-/// For each stored row group of a row group, the pages of the leaf columns whose pages can be read one by
-/// one.
+/// The pages of a row group. A row group joins one or several stored row groups. For each of these, this has
+/// the pages of the leaf columns whose pages can be read one by one.
 struct Locations(Vec<StoredLocations>);
 
 struct StoredLocations {
     stored: StoredGroup,
     of_leaf: HashMap<usize, PageLocations>,
-    /// The number of bytes and the index of the largest column.
+    /// The number of bytes and the index of the largest of these columns; `None` if there is none.
     largest: Option<(u64, usize)>,
 }
 
@@ -96,7 +98,7 @@ impl<'a> Finder<'a> {
         Ok(Finder { reads, footers, footer: None })
     }
 
-    /// The pages of a row group, whose footer must have been read.
+    /// Finds the pages of a row group. Its footer must have been read before.
     async fn locations(&mut self, group: usize) -> Result<Locations> {
         let catalog = &self.reads.catalog;
         let mut found = Vec::new();
@@ -122,7 +124,8 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let index = pages::offset_index(footer.1.row_group(stored.index).column(leaf), file.size);
-            // Headers also show which pages do without the dictionary, which may be large.
+            // For a local column with a dictionary, the page headers are read although there is an index.
+            // They also show which pages do not need the dictionary, which may be large.
             let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
             let mut of_leaf = None;
             if let Some(range) = index {
@@ -142,8 +145,8 @@ impl<'a> Finder<'a> {
 }
 
 impl Locations {
-    /// Runs of rows that take about `bytes` each, none of them in two stored row groups; `None` if the row
-    /// group cannot be cut.
+    /// Returns runs of rows that take about `bytes` bytes each and do not cross the border between two stored
+    /// row groups; `None` if the row group cannot be cut.
     fn runs(&self, reads: &Reads, group: usize, bytes: u64) -> Option<Vec<Range<u32>>> {
         let all = u128::from(reads.group_cost(group).total().max(1));
         let of_group = u128::from(reads.catalog.groups[group].rows);
@@ -156,7 +159,7 @@ impl Locations {
                 found.push(start..start + stored.rows as u32);
                 continue;
             };
-            // Each stored row group is taken to cost as much as its share of the rows.
+            // The cost of the row group is divided among its stored row groups in proportion to their rows.
             let cost = (all * u128::from(stored.rows)).div_ceil(of_group).max(1);
             let step = u64::try_from(u128::from(length) * u128::from(bytes) / cost).unwrap_or(length);
             found.extend(runs(pages, step).into_iter().map(|run| start + run.start..start + run.end));
@@ -193,7 +196,8 @@ impl Locations {
     }
 }
 
-/// The rows of consecutive pages that together have about `step` bytes, and at least one page.
+/// Cuts the rows of a column chunk into runs that end where a page ends. Each run has at least `step` bytes
+/// of pages, except the last one.
 fn runs(locations: &PageLocations, step: u64) -> Vec<Range<u32>> {
     let mut runs = Vec::new();
     let (mut start, mut bytes) = (0, 0);

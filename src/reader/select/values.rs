@@ -1,4 +1,4 @@
-//! The classes or weights of rows, by the values of one column.
+//! Reads the class or the weight of each row from one column, for samples that are drawn by weight.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::super::reads::Reads;
 use super::{Scanner, columns_of, is_dear, waiting};
 use crate::samples::{ColumnValues, Sample};
 
-/// The values for the `selected` rows of each row group, from the single column that `scanner` reads. The
-/// column is read only once, because the result is kept under `key`, which names the column, the kind of
-/// values and the selection of rows.
+/// Reads the classes or weights of the `selected` rows of each row group from the only column that `scanner`
+/// reads. If reading is costly, the result is kept on disk, so that it is read only once. `key` identifies
+/// the result: it names the column, the kind of values and the selection of rows.
 pub(crate) async fn values(
     sample: Sample,
     selected: Vec<RowSet>,
@@ -53,7 +53,8 @@ pub(crate) async fn values(
 }
 
 /// Reads the single column of `scanner` and converts the `selected` rows of each row group with `make`. A row
-/// group without selected rows gets the default. An error names its row, if it is about one row.
+/// group without selected rows gets the default value. If an error of `make` has the ordinal of a row, the
+/// returned error names this row.
 pub(super) async fn of_each_group<T: Default>(
     selected: Vec<RowSet>,
     scanner: &Scanner,

@@ -1,4 +1,5 @@
-//! Finds the pages of column chunks without an offset index, by their headers, one after the other.
+//! Finds the pages of column chunks that have no offset index, by reading their page headers one after the
+//! other.
 
 use std::ops::Range;
 
@@ -9,16 +10,16 @@ use forebay_store::catalog::{ColumnChunk, File};
 use forebay_store::source::Store;
 use parquet::basic::Encoding;
 
-/// The encodings of values that refer to a dictionary, by their numbers in page headers.
+/// The numbers that page headers use for the encodings of values that refer to a dictionary.
 const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
 
-/// The number of bytes that are first read to find a page header in them, and the largest number of bytes
-/// that are read for a longer header.
+/// The number of bytes that are read first to find a page header, and the most that are read if the header is
+/// longer.
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// The pages of a chunk of `rows` rows that have the first `wanted` of these rows; the rest is one page.
-/// `None` if they are malformed, for which decoding gives a better error.
+/// Finds the pages of a column chunk of `rows` rows that have its first `wanted` rows. The rest of the chunk
+/// counts as one page. Returns `None` if the pages are malformed, because decoding them gives a better error.
 pub(super) async fn walked(
     store: &Store,
     file: &File,
@@ -57,7 +58,7 @@ pub(super) async fn walked(
             found.push((row, next..end));
             (first, next) = (rows.into(), end);
         }
-        // The header is longer than the bytes that were read.
+        // If no header was found, it is longer than the bytes that were read, so more bytes are read next.
         length = if next == at { length.saturating_mul(8) } else { HEADER_BYTES };
         if next == at && (block.end == end || length > LONGEST_HEADER) {
             return Ok(None);

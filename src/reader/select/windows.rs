@@ -1,4 +1,5 @@
-//! Finds the rows with which windows of rows begin, by the values of the columns that decide.
+//! Finds the rows at which windows (samples of consecutive rows) begin, by the values of the deciding
+//! columns: the `by` and `within` columns of the window.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,15 +17,16 @@ use super::{Scanner, columns_of, is_dear, waiting};
 use crate::batch::compact;
 use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
 
-/// The selected rows of a row group at which windows may begin, and its first and last selected row with the
-/// deciding values.
+/// The stretches of selected rows of a row group that may be in one window, and the values of the deciding
+/// columns in its first and last selected row.
 struct GroupRows {
     stretches: Stretches,
     ends: Option<(Deciding, Deciding)>,
 }
 
-/// The `selected` rows of each row group with which a window begins. `scanner` reads the columns that decide
-/// only once, because the result is kept under `key`, which names the window and the selection of rows.
+/// Returns, for each row group, those of its `selected` rows at which a window begins. `scanner` reads the
+/// deciding columns. If reading is costly, the result is kept on disk, so that they are read only once. `key`
+/// identifies the result: it names the window and the selection of rows.
 pub(crate) async fn windows(
     window: Window,
     selected: Vec<RowSet>,
@@ -59,7 +61,7 @@ pub(crate) async fn windows(
     Ok(found)
 }
 
-/// The starts of windows if no column decides.
+/// Returns the rows at which windows begin if there are no deciding columns.
 fn without_columns(window: &Window, selected: &[RowSet], sequences: Vec<Range<usize>>) -> Vec<RowSet> {
     let of_sequence = |groups: Range<usize>| {
         let mut starts = SequenceStarts::new(window);
@@ -71,7 +73,8 @@ fn without_columns(window: &Window, selected: &[RowSet], sequences: Vec<Range<us
     sequences.into_iter().flat_map(of_sequence).collect()
 }
 
-/// The starts of windows; several row groups are read at once, and the results are joined in order.
+/// Reads the deciding columns, several row groups at once, and returns the rows at which windows begin. A
+/// window may continue through the row groups of one range in `sequences`.
 async fn starts(
     window: &Window,
     selected: &[RowSet],
@@ -129,7 +132,7 @@ async fn starts(
     Ok(found)
 }
 
-/// The rows of one row group with which windows may begin, by the columns that decide.
+/// Reads the deciding columns of one row group, and finds the rows that may be in one window.
 async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &RowSet) -> Result<GroupRows> {
     let (_permit, batch) = columns_of(scanner, group, rows, None, None).await?;
     let stretches = stretches(window, scanner, group, rows, &batch)?;
@@ -140,7 +143,7 @@ async fn group_rows(window: &Window, scanner: &Scanner, group: usize, rows: &Row
     Ok(GroupRows { stretches, ends })
 }
 
-/// The values of the deciding columns in one row, copied to memory of their own.
+/// Copies the values of the deciding columns in one row, so that `batch` need not be kept.
 fn deciding(window: &Window, batch: &RecordBatch, row: u32) -> Result<Deciding> {
     let of_row = |name: Option<&str>| {
         let column = name.and_then(|name| batch.column_by_name(name));

@@ -10,7 +10,8 @@ use super::strata::Points;
 use crate::samples::{EpochKinds, SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The bytes of a drawn row in the lists of its row group: the row, and how often it came before.
+/// The bytes that a drawn row takes in the list of its row group's draws: the row, and how often it was drawn
+/// before.
 const LISTED_BYTES: u64 = 8;
 
 impl EpochKinds for Population {
@@ -45,9 +46,10 @@ pub(crate) struct EpochDraws {
     population: Arc<Population>,
     /// The seed and the epoch.
     key: (u64, u64),
-    /// The points that draw rows, for each class.
+    /// For each class, the points on its line of rows; a row is drawn as often as points fall on it.
     points: Box<[Points]>,
-    /// The position at which each cell begins on the line of its class.
+    /// For each cell (the rows of one class in one row group), the place where it begins on the line of its
+    /// class.
     starts: Box<[u64]>,
     /// The number of draws of each row group.
     counts: Arc<[u32]>,

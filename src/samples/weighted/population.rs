@@ -16,9 +16,9 @@ pub(crate) struct Population {
     pub(super) strata: Strata,
     /// The sum of the weights of all rows of each class.
     pub(super) totals: Box<[u64]>,
-    /// The cells of all row groups, row group by row group.
+    /// The cells of all row groups, in the order of the row groups.
     pub(super) cells: Box<[Cell]>,
-    /// The index in `cells` of the first cell of each row group, and the number of cells at the end.
+    /// The index in `cells` of the first cell of each row group, followed by the number of all cells.
     pub(super) first_cells: Box<[usize]>,
     groups: Box<[GroupRows]>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Cell {
 enum GroupRows {
     /// All rows are of one class; the number is the count of rows.
     One(u32),
-    /// The cell of each row, if 256 numbers are enough.
+    /// For each row, the index of its cell in the row group, if the row group has at most 256 cells.
     Few(Box<[u8]>),
     Many(Box<[u32]>),
     /// The weight of each row, where rows have weights of their own.
@@ -45,12 +45,12 @@ enum GroupRows {
 }
 
 impl Population {
-    /// Builds the population from the values of the deciding column. Also returns the classes that have a
-    /// weight and no rows.
+    /// Builds the population from the values of the column of classes or weights. Also returns the classes
+    /// that have a weight and no rows.
     ///
     /// # Errors
-    /// Fails if a class has no weight (the place is then a row of that class), if no row can be drawn, or if
-    /// more rows are asked for than can be drawn.
+    /// Fails if a class has no weight, if no row can be drawn, or if more rows are asked for than can be
+    /// drawn. For a class without a weight, the error comes with a row of that class.
     pub(crate) fn new(sample: &Sample, values: ColumnValues) -> Result<(Self, Vec<Class>), RefusedRow> {
         let without_place = |error: Error| (None, error);
         let (population, unused) = match sample.has_classes() {
@@ -161,7 +161,7 @@ impl Population {
         (least.min(self.strata.rows()), most.min(self.strata.rows()))
     }
 
-    /// The memory that the population and two epochs of it take, in bytes.
+    /// The memory that the population and the draws of two epochs take, in bytes.
     pub(super) fn kept_bytes(&self) -> u64 {
         let of_group = |rows: &GroupRows| {
             let numbers = match rows {
@@ -196,7 +196,8 @@ impl Population {
         &self.cells[self.first_cells[group]..self.first_cells[group + 1]]
     }
 
-    /// The index of a row's cell among those of its row group, and the weight of the row.
+    /// Returns the index of a row's cell among the cells of its row group, and the weight of the row in this
+    /// cell.
     pub(super) fn row(&self, group: usize, row: u32) -> (usize, u64) {
         match &self.groups[group] {
             GroupRows::One(_) => (0, 1),
@@ -211,8 +212,9 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().map(|weight| u64::from(*weight)).sum()
 }
 
-/// The limit for weights if no row may come twice: a row of this weight comes for certain. It is the largest
-/// `most` for which `most * draws` is at most the sum of all weights, each limited to `most`.
+/// Returns the weight to which larger ones are reduced if no row may be drawn twice: a row of this weight is
+/// certain to be drawn once. It is the largest `most` for which `most * draws` is at most the sum of all
+/// weights, each reduced to at most `most`.
 fn largest_of_one_draw(rows: &[Vec<u32>], draws: u64) -> u32 {
     let fits = |most: u32| {
         let all: u64 = rows.iter().flatten().map(|weight| u64::from((*weight).min(most))).sum();

@@ -7,9 +7,9 @@ use super::strata::Points;
 use crate::samples::{SampleKind, SampleRows};
 use crate::shard::{Draws, Purpose};
 
-/// The drawn rows of a row group, with repeats. Rows that come once are in stored order; the repeats of a row
-/// are spread among them at equal distances. So repeats are far apart, and two lanes that share a row group
-/// each get some of them.
+/// The drawn rows of a row group, with repeats. Rows that are drawn once are in stored order; the repeats of
+/// a row are spread among them at equal distances. So repeats are far apart, and if two lanes (sequences that
+/// are interleaved into the order) share the row group, each gets some of them.
 #[derive(Debug)]
 pub(super) struct DrawnRows {
     rows: Box<[u32]>,
@@ -18,8 +18,8 @@ pub(super) struct DrawnRows {
 }
 
 impl DrawnRows {
-    /// Draws the rows of a row group. `starts` has the position at which each of its cells begins on the line
-    /// of its class.
+    /// Draws the rows of a row group. `points` has the points on the line of each class, and `starts` the
+    /// place where each cell of the row group begins on the line of its class.
     pub(super) fn new(
         population: &Population,
         group: usize,
@@ -50,7 +50,8 @@ impl DrawnRows {
     }
 }
 
-/// The place of a repeat among the draws of its row group, as a fraction with a denominator of 2^32.
+/// Returns the place of a repeat of a row among the draws of its row group: from 0 for the first place to
+/// 2^32 for the end.
 fn place(row: u32, rows: u32, repeat: u32, times: u32) -> u64 {
     let (at, all) =
         (u64::from(repeat) * u64::from(rows) + u64::from(row), u64::from(times) * u64::from(rows));

@@ -1,5 +1,5 @@
-//! Tests of samples by weight: the options that are refused, and how often rows come, over random
-//! populations.
+//! Tests samples by weight: which options are refused, and how often the rows of random populations are
+//! drawn.
 
 use forebay_store::row_set::RowSet;
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ use super::*;
 use crate::samples::{SampleIndex, SampleRows};
 use crate::shard::Part;
 
-/// How often each row of each row group comes in an epoch. Checks that the repeats of a row are numbered in
-/// order.
+/// Counts how often each row of each row group is drawn in an epoch. Checks that the repeats of a row are
+/// numbered in order.
 fn times(index: &SampleIndex, epoch: u64) -> Vec<Vec<u32>> {
     let samples = index.of_epoch(epoch);
     let counts = samples.counts.iter().enumerate();
@@ -37,7 +37,7 @@ fn index(sample: &Sample, classes: usize, numbers: Vec<Vec<u32>>) -> SampleIndex
     SampleIndex::drawn(population, 17, rows)
 }
 
-/// Random row groups of rows of up to four classes.
+/// Makes random row groups whose rows have up to four classes.
 fn classes() -> impl Strategy<Value = Vec<Vec<u32>>> {
     prop::collection::vec(prop::collection::vec(0u32..4, 0..40), 1..8)
         .prop_filter("a row", |groups| groups.iter().any(|rows| !rows.is_empty()))
@@ -146,12 +146,13 @@ fn rows_come_exactly_as_often_as_their_weights_say_on_average() {
     }
     for (sum, weight) in sums.iter().flatten().zip(weights.iter().flatten()) {
         let expected = f64::from(*weight) * 5.0 / 8.0;
-        // The standard error is below 0.008.
+        // The standard error of the average is below 0.008, a fifth of what is allowed.
         assert!((f64::from(*sum) / 4_000.0 - expected).abs() < 0.04, "{sum} for {weight}");
     }
 }
 
-/// Two neighbours are drawn independently, which would not hold if rows were laid end to end in stored order.
+/// Tests that two neighbours can both be drawn. If rows were laid end to end in stored order, points at equal
+/// distances could never fall on both.
 #[test]
 fn any_two_rows_may_come_together() {
     let index = index(&Sample::balanced("x").rows(4), 1, vec![vec![0; 8]]);
@@ -160,7 +161,7 @@ fn any_two_rows_may_come_together() {
         let times = &times(&index, epoch)[0];
         together += u32::from(times[0] + times[1] == 2);
     }
-    // In a uniform choice of 4 rows in 8, two given rows come together 3 times in 14.
+    // If 4 of 8 rows are drawn uniformly, two given rows are both drawn in 3 of 14 epochs.
     assert!((170..260).contains(&together), "{together}");
 }
 

@@ -71,10 +71,11 @@ type Refused = (Option<usize>, Error);
 /// An error about a column, with the row group and the row if it is about one row.
 pub(crate) type RefusedRow = (Option<(usize, u32)>, Error);
 
-/// The classes of one row group, and for each row the index of its class, or the bits of its weight.
+/// The values of one row group: its classes, and for each row the index of its class. If the values are
+/// weights, there are no classes, and each row has the bits of its weight.
 type GroupValues = (Vec<Class>, Vec<u32>);
 
-/// The values of a column, by row group.
+/// The classes or the weights of all rows, by row group.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnValues {
     /// All classes in ascending order; empty if the values are weights.
@@ -94,7 +95,7 @@ impl Sample {
 }
 
 impl ColumnValues {
-    /// Whether every number is the index of a class, which may not hold for values from a cache.
+    /// Whether every number is the index of a class. Values that were kept on disk may be damaged.
     pub(crate) fn is_whole(&self) -> bool {
         let has_class = |number: &u32| (*number as usize) < self.classes.len();
         self.classes.is_empty() || self.numbers.iter().flatten().all(has_class)
@@ -116,8 +117,11 @@ impl ColumnValues {
         ColumnValues { classes: places.into_keys().collect(), numbers }
     }
 
-    /// The weight of each class in the order of `classes`, and the classes that have a weight and no rows.
-    /// The error is about a class without a weight, and names a row of that class.
+    /// Returns the weight of each class in the order of `classes`, and the classes that have a weight and no
+    /// rows.
+    ///
+    /// # Errors
+    /// Fails if a class has no weight. The error comes with a row of that class.
     pub(super) fn weights(&self, sample: &Sample) -> Result<(Vec<f64>, Vec<Class>), RefusedRow> {
         let Weights::Classes { weights, others } = &sample.weights else {
             return Ok((vec![1.0; self.classes.len()], Vec::new()));
@@ -140,7 +144,8 @@ impl ColumnValues {
     }
 }
 
-/// Numbers distinct values in the order in which they are found.
+/// Numbers the distinct values as classes, in the order in which they are found, and returns the classes and
+/// the number of each row.
 fn numbered<V: Eq + Hash + Copy>(
     values: impl Iterator<Item = Option<V>>,
     class: impl Fn(V) -> Result<Class>,

@@ -202,8 +202,8 @@ proptest! {
         }
     }
 
-    /// Skipped steps are taken out of the passes over a source, wherever a pass is entered. All other steps
-    /// stay.
+    /// Skipping leaves out exactly the rows of the skipped steps in the passes over a source, whichever step
+    /// a pass is entered at.
     #[test]
     fn passed_steps_are_left_out_and_no_others(case in cases(), from in 0u64..40, many in 1u64..9, at in 0u64..40) {
         let Ok(whole) = case.run.epoch(0) else { return Ok(()) };
