@@ -84,7 +84,7 @@ class ColumnExpression(_Node):
 
     ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare the column with a value or, if both are numbers,
     with another column. ``+``, ``-``, ``*``, ``/``, ``//`` and ``%`` are exact on integers and in 64-bit
-    floats otherwise, with the same meaning as in Python; an integer divided by 0 is null.
+    floats otherwise, with the same meaning as in Python; an integer divided by 0 with ``//`` or ``%`` is null.
 
     Examples
     --------
