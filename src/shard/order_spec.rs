@@ -15,13 +15,15 @@ use super::split::Split;
 pub struct OrderSpec {
     pub(crate) mixing: Mixing,
     pub(crate) seed: u64,
-    /// The number of parts in a lane's pool.
+    /// The number of row groups, or pieces of row groups, in the pool (shuffle buffer) of a lane.
     pub(crate) pool: u32,
     pub(crate) lanes: u32,
-    /// The most rows of a row group that is shuffled in one piece.
+    /// The most rows that are shuffled in one piece. Larger row groups are cut into pieces, which are
+    /// shuffled like row groups.
     pub(crate) piece_rows: Option<u64>,
-    /// For each row group that is read in pieces, the selected rows at which its pieces begin, except the
-    /// first. In stored order this changes nothing but the parts; a shuffle treats each piece as a row group.
+    /// For each row group that is read in pieces, the numbers of the selected rows with which its pieces
+    /// begin, except the first piece. A shuffle treats each piece as a row group; without a shuffle, the
+    /// order of rows stays the same.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
     /// The rows that are skipped in epochs of this order.
     pub(crate) skipped: Arc<[SkippedRows]>,
@@ -69,7 +71,7 @@ impl OrderSpec {
         self.with_costs(Some(Arc::new(CostRanks::new(costs))))
     }
 
-    /// The same order, arranged by these ranks of its rows by cost; not arranged by cost if there are none.
+    /// The same order, balanced by these ranks of its rows by cost, or not balanced if `costs` is `None`.
     #[must_use]
     pub(crate) fn with_costs(self, costs: Option<Arc<CostRanks>>) -> Self {
         OrderSpec { costs, ..self }
@@ -111,7 +113,8 @@ impl OrderSpec {
         OrderSpec { portion: None, ..self }
     }
 
-    /// The inputs that determine the lanes of an epoch, except its number.
+    /// The same specification without the skipped rows and the mix, on which the lanes of an epoch do not
+    /// depend.
     #[must_use]
     pub(crate) fn of_lanes(&self) -> Self {
         OrderSpec { portion: None, skipped: Arc::default(), ..self.clone() }
@@ -122,8 +125,8 @@ impl OrderSpec {
         self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
     }
 
-    /// The number of steps of an epoch from one of its rows on, which is the same on every rank, except in a
-    /// mix.
+    /// The number of steps from the row `start` of an epoch to its end, which is the same on every rank. In a
+    /// mix, only the steps in which this rank has rows of the source count, so ranks may differ.
     pub(crate) fn steps(&self, epoch: u64, split: &Split, start: u64) -> u64 {
         match &self.portion {
             Some(portion) => portion.shares(epoch, start).count() as u64,
@@ -147,7 +150,7 @@ impl OrderSpec {
         OrderSpec { pool, ..self.clone() }
     }
 
-    /// Whether each batch draws from all row groups.
+    /// Whether the order is a uniform permutation of all rows.
     pub fn is_exact(&self) -> bool {
         self.mixing == Mixing::Exact
     }

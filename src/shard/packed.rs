@@ -1,8 +1,9 @@
-//! The rows of a slot as a list that can be shuffled. Each row is a part and a place in its
-//! [deal](super::deal).
+//! The rows of a slot (rows of a lane that are mixed together) as a list that can be shuffled. Each row is
+//! stored as its part and a place in the part's [deal](super::deal), the order in which the rows of the part
+//! are delivered.
 //!
-//! For narrow rows such a list would be larger than the rows. So part and place are packed into 4 bytes if
-//! they fit, and the list frees the [blocks](Blocks) that have been taken.
+//! If rows have few bytes, such a list could take more memory than the rows. So part and place are packed
+//! into 4 bytes if they fit, and the list frees each of its [blocks](Blocks) after it has been read.
 
 use std::ops::Range;
 
@@ -10,16 +11,16 @@ use super::blocks::Blocks;
 use super::draw::Draws;
 use super::lane::Lane;
 
-/// A list of residents of a slot, each with a place in its deal.
+/// The rows of a slot, each as the number of its part within the slot and a place in the part's deal.
 #[derive(Debug)]
 pub(super) struct Packed {
-    /// The number of bits of a place.
+    /// The number of bits in which an item stores the place; the bits above it are the number of the part.
     bits: u32,
     list: PackedList,
 }
 
 impl Packed {
-    /// The shares of all residents of a slot, one share after the other.
+    /// Lists the rows that all parts of a slot give to it, part by part.
     pub(super) fn in_slot(lane: &Lane, slot: usize) -> Self {
         let residents = lane.residents(slot);
         let share = |part| {
@@ -29,7 +30,8 @@ impl Packed {
         Packed::new(residents.len(), residents.clone().map(share))
     }
 
-    /// The shares of some of `residents` residents, one share after the other.
+    /// Lists the rows of a slot with `residents` parts, part by part. `shares` has the numbers of the parts
+    /// that give rows, each with the places that it gives.
     pub(super) fn new(residents: usize, shares: impl Iterator<Item = (u32, Range<u32>)> + Clone) -> Self {
         let bits_of = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
         let places = shares.clone().map(|(_, places)| places.end).max().unwrap_or(1);
@@ -87,7 +89,7 @@ impl Packed {
         }
     }
 
-    /// Appends `item` of each of the next `count` pairs of a resident and a place to `out`.
+    /// Takes the next `count` rows, and appends `item(part, place)` to `out` for each.
     pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, mut item: impl FnMut(u32, u32) -> X) {
         let (bits, mask) = (self.bits, (1u64 << self.bits) - 1);
         match &mut self.list {

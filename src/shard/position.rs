@@ -1,4 +1,5 @@
-//! How far an epoch got, as a few integers and a fingerprint.
+//! The saved state of a loader or a mix, called a position: how far an epoch got, as a few integers, and a
+//! fingerprint of the data set.
 
 use std::fmt;
 
@@ -20,8 +21,8 @@ const VERSION: u32 = 3;
 /// The version of a [`Position`] of a mix.
 const MIX_VERSION: u32 = 2;
 
-/// The largest number of an epoch. The epoch after it still needs a number, with which a position says that
-/// this one is complete.
+/// The largest number of an epoch. A position says that an epoch is complete with the number of the next
+/// epoch, so there must be one more number.
 pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 
 /// How far an epoch got: made of JSON types only, and the same on every rank.
@@ -54,8 +55,8 @@ pub struct Position {
     pub row: u64,
     /// The sources; a loader of one data set has a single one.
     pub sources: Vec<SavedSource>,
-    /// The batches of the loader that saved this position, in which its steps are counted. Another loader may
-    /// have other batches.
+    /// The batch size and the number of ranks of the loader that saved this position, by which its steps are
+    /// counted. A loader that resumes may have others.
     pub split: SavedSplit,
     /// The rule by which sources are mixed, and the next step.
     pub(crate) mix: Option<SavedMix>,
@@ -80,7 +81,8 @@ pub struct SavedSource {
     pub tables: Vec<SavedTable>,
     /// The order in which `rows` is counted.
     pub order: OrderId,
-    /// The number of the source's first pass in the epoch.
+    /// The number of the pass over the source with which the epoch began, counted through all epochs. For a
+    /// loader of one data set, it is the number of the epoch.
     pub first_pass: u64,
     /// The rows of the source that the epoch has given.
     pub rows: u64,
@@ -95,7 +97,7 @@ pub struct SavedSource {
     pub cache_tier: Option<String>,
 }
 
-/// A table at the version that a position counts in.
+/// A table, and the version of it in which a position counts rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -311,7 +313,7 @@ pub struct OrderId {
     /// A hash of the denied rows, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
-    /// A hash of the rows that were denied from a step before this position on, if there are any.
+    /// A hash of the rows that `deny_from` left out from some step on, if that step is before this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) denied_from: Option<String>,
     /// The definition of a sample in canonical form, or a hash of it, if a sample is not a row; then all rows
@@ -347,7 +349,8 @@ impl OrderId {
         }
     }
 
-    /// The shuffle, with its window, of a loader that resumes in this order.
+    /// The shuffle of a loader that resumes in this order. Its window is left open, because the loader takes
+    /// it from [`pool`](Self::pool).
     pub(crate) fn shuffle(&self) -> Result<Shuffle> {
         let mixing = serde_json::from_value(self.shuffle.as_str().into()).map_err(|_| {
             let cause =
@@ -360,7 +363,8 @@ impl OrderId {
 }
 
 impl OrderId {
-    /// Refuses to resume a saved order if other rows are left out here from a step before the position on.
+    /// Refuses to resume a saved order if the rows that are left out from a step before the position on are
+    /// not the same here.
     pub(crate) fn check_denied_from(&self, here: Option<String>) -> Result<()> {
         if self.denied_from == here {
             return Ok(());
@@ -410,9 +414,9 @@ impl Position {
         self.mix.as_ref().map(|mix| mix.step)
     }
 
-    /// Refuses a position whose format does not fit a loader of `sources` sources that are mixed as `here`
-    /// says, or whose sources are mixed in another way. Batches may differ, and so may weights from the
-    /// position's step on.
+    /// Refuses a position that another kind of loader saved, that has another number of sources, or, in a
+    /// mix, whose sources are mixed by other rules than those of `here`. Batches may differ, and so may
+    /// weights from the position's step on.
     pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
         let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
         if self.is_mix() != here.is_some() {
@@ -489,8 +493,8 @@ impl Position {
 }
 
 impl SavedSource {
-    /// Refuses a source that does not have the given data set and order, at `row` of a pass over it. Lanes
-    /// and pool may differ if the caller is ready to adopt those of the position.
+    /// Refuses to resume at `row` of a pass over this source if its data set or order was not the one given
+    /// here. Lanes and pool are not compared, because a loader may adopt those of the position.
     pub(crate) fn check(&self, row: u64, fingerprint: &str, order: &OrderId) -> Result<()> {
         if self.fingerprint != fingerprint {
             return differs("data set", "loader", &self.fingerprint, &fingerprint);

@@ -1,4 +1,5 @@
-//! Random shares: each unit of a step comes from a source with a probability that is the source's weight.
+//! Random shares: each unit of a step (an equal bundle of rows) comes from a source with a probability that
+//! is the source's weight.
 //!
 //! With exact shares in each step, weights of 0.7 and 0.3 give every batch exactly 70 and 30 of 100 rows.
 //! With random shares, a batch has these numbers on average, and each unit may come from any source. The
@@ -13,7 +14,7 @@ use super::draw::{Draws, Purpose};
 /// that of independent draws.
 pub(crate) const BLOCK: u64 = 32;
 
-/// Goes through the steps, each of which has `units` units, and says how many units each source gets:
+/// Divides the units of each step (equal bundles of rows) among the sources by weight, step after step:
 /// exactly, or at random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StepShares {
@@ -35,8 +36,8 @@ pub(super) struct RandomShares {
 }
 
 impl StepShares {
-    /// Starts at the first step. The shares are random if there is a seed. `first` distinguishes sequences of
-    /// steps.
+    /// Starts at the first step. The shares are random if there is a seed. `first` is the step of the epoch
+    /// at which these shares begin: shares that begin at another step draw other random numbers.
     pub(super) fn new(weights: &Weights, units: u64, seed: Option<u64>, first: u64) -> Self {
         match seed {
             None => StepShares::Exact(Apportionment::new(weights, units)),
@@ -72,14 +73,13 @@ impl StepShares {
         }
     }
 
-    /// The last step before which a source has at most `units`, and after which it has more; `None` if it
-    /// never gets more.
+    /// The first step after which a source has more than `units` units; `None` if it never has more.
     pub(super) fn last_within(&self, source: usize, units: u64) -> Option<u64> {
         self.last_before(&[(source, units)], false)
     }
 
-    /// The last step before which no source has more units than its limit. After it, one source exceeds its
-    /// limit, or, with `all`, every source does. `None` if that never happens.
+    /// The first step after which some source has more units than its limit, or, with `all`, the first after
+    /// which every source has more. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let random = match self {
             StepShares::Exact(shares) => return shares.last_before(limits, all),

@@ -153,7 +153,8 @@ impl Skips {
         }
     }
 
-    /// The split within the segment that ends at `end`, if it ends before the epoch.
+    /// The split of a segment (the rows between two skipped ranges) as if the epoch ended at row `end`, or
+    /// the split unchanged if no skipped range follows.
     fn within(split: &Split, end: Option<u64>) -> Split {
         match end {
             Some(rows) => Split { rows, drop_last: false, ..*split },

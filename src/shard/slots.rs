@@ -1,8 +1,10 @@
-//! The slots of a lane, one after the other: where each begins and ends in the lane's order, and which parts
-//! are resident.
+//! Goes through the slots of a lane (the sets of its rows that are mixed together), one after the other. For
+//! each slot, it knows where the slot begins and ends in the lane's order, and which parts of row groups must
+//! be in memory.
 //!
-//! The beginning of a slot is a sum over its residents. A walk from slot to slot instead adds the rows of
-//! each slot, which the [calendar](super::calendar) counts, and only a jump needs the sum.
+//! The first row of any slot can be computed as a sum over the parts in memory. Going on to the next slot is
+//! cheaper: it adds the rows of the slot, which the [calendar](super::calendar) counts. So only a jump needs
+//! the sum.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,8 +12,9 @@ use std::sync::Arc;
 use super::calendar::{Calendar, Due};
 use super::lane::Lane;
 
-/// The most rows, for each part of the pool, over which a seek goes from slot to slot. A jump costs about as
-/// much: it sums up the pool some 30 times, and fills a new calendar.
+/// A seek to a row goes from slot to slot if the row is at most this number of rows ahead for each part of
+/// the pool, and jumps otherwise. At that distance both cost about the same: a jump sums up the pool some 30
+/// times, and fills a new calendar.
 const NEAR_ROWS_PER_PART: u64 = 16;
 
 /// The slots of a lane, one of which is the present slot.
@@ -50,7 +53,8 @@ impl Slots {
         self.number.map_or(0..0, |number| self.lane.residents(number))
     }
 
-    /// The shares of the residents that give rows in the slot, by part, if it [is a tick](Lane::is_tick).
+    /// The rows that each part gives to the present slot, sorted by part; empty unless the slot [is a
+    /// tick](Lane::is_tick).
     pub(super) fn due(&self) -> Vec<Due> {
         self.calendar.as_ref().map_or_else(Vec::new, Calendar::due)
     }

@@ -1,4 +1,5 @@
-//! Order and shares as a user asks for them: small values that exist only if they are valid.
+//! The values with which a user chooses the order of rows ([`Shuffle`]) and says which process this is
+//! ([`Shard`]).
 
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -165,8 +166,9 @@ impl Shuffle {
         Shuffle { piece_rows: Some(rows), ..self }
     }
 
-    /// Sets the number of interleaved lanes that make up the order of an epoch. The order is the same in any
-    /// world as long as this number is; a rank reads nothing twice where the world size divides it. The
+    /// Sets the number of interleaved lanes that make up the order of an epoch. As long as this number stays
+    /// the same, the order is the same in any world. If the world size divides the number of lanes, and the
+    /// number of lanes divides the global batch, each rank reads only lanes of its own in full steps. The
     /// default is the world size of the first start, or the number of rows if these are fewer.
     #[must_use]
     pub fn lanes(self, lanes: u32) -> Self {

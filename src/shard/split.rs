@@ -38,7 +38,7 @@ pub struct LaneSpan {
 /// The rows of one step that one rank gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The rows of each lane, in this order.
+    /// The rows of each lane, in the order in which the batch has them.
     pub spans: Vec<LaneSpan>,
     /// The number of repeated rows, which are delivered so that no rank is without a batch.
     pub padded: u64,

@@ -36,19 +36,20 @@ pub struct PlannedStep {
 
 /// An iterator over the [steps](PlannedStep) of one rank.
 ///
-/// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which draws
-/// no rows, while the consumer of its parts follows with a walk of its own.
+/// Two walks over the same order give the same steps. So a reader can run ahead with a [scout](Walk::scout),
+/// which lists the parts to fetch but no rows, while the consumer of the parts follows with a walk of its
+/// own.
 #[derive(Debug)]
 pub struct Walk {
     shares: Peekable<Shares>,
     /// The state of each lane that has been read.
     lanes: Vec<Option<LaneState>>,
-    /// Whether each lane has begun.
+    /// Whether any lane has begun.
     has_begun: bool,
     deals: Arc<Deals>,
     draw: Draw,
     scratch: Vec<Pick>,
-    /// For each part of a lane, from the span's first resident on, its index among the step's parts.
+    /// For each part of a lane, counted from the first one with picks, its index among the step's parts.
     places: Vec<u32>,
 }
 
@@ -76,16 +77,17 @@ impl Iterator for Shares {
     }
 }
 
-/// The draws of a walk: parts alone, or rows of the parts as well.
+/// How much a walk computes for each step: only which parts it needs, or its rows as well.
 #[derive(Debug)]
 enum Draw {
     /// Only the parts.
     Parts,
-    /// Only the parts, and the walk records those that enter.
+    /// Only the parts, and those that enter are recorded in [`Deals`] for their readers.
     NotedParts,
-    /// Places in the deals of the parts.
+    /// Each row as a place in the deal of its part (the order in which the part's rows are delivered).
     Places,
-    /// Rows of the parts, through the deals of the residents, which are found by lane and ordinal.
+    /// Each row as its number in the part, which is looked up in the deal of the part. The deals of the parts
+    /// in memory are kept here, by lane and number of the part in the lane.
     Rows(HashMap<(u32, u32), Option<Box<[u32]>>>),
 }
 
@@ -194,12 +196,13 @@ impl Iterator for Walk {
 }
 
 impl Deals {
-    /// A walk whose picks name places in the deals of the parts.
+    /// A walk whose picks name places in the deals of the parts instead of their rows.
     pub fn walk(self: &Arc<Self>, split: Split, start: u64) -> Walk {
         Walk::over(self.clone(), split, start, Draw::Places)
     }
 
-    /// A walk that draws no rows and records the parts that enter.
+    /// A walk that leaves `picks` empty and records the parts that enter, so that [`take`](Self::take) finds
+    /// them.
     pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
         self.begin(split, start);
         Walk::over(self.clone(), split, start, Draw::NotedParts)
