@@ -57,14 +57,12 @@ struct Choice {
     rate_as_stored: Option<f64>,
 }
 
-/// The time, the forms and the counters when an epoch began.
+/// The time, the form and the counters when an epoch began.
 #[derive(Debug)]
 struct EpochStart {
     at: Instant,
-    /// The form that was chosen before this epoch began. It is taken to be the form of the epoch after this
-    /// one.
-    next_form: Option<Arc<CacheForm>>,
-    /// The form that this epoch uses.
+    /// The form that this epoch uses: the one chosen when the epoch before began, during which this one was
+    /// prepared.
     form: Option<Arc<CacheForm>>,
     counters: Counters,
 }
@@ -149,8 +147,7 @@ impl Tiers {
     pub(super) fn epoch_begins(&self, monitor: &Monitor, reads: &Reads, rows: u64) {
         let mut choice = self.choice();
         let counters = Counters::from_monitor(monitor);
-        let form = choice.epoch.as_ref().map_or(&choice.form, |before| &before.next_form).clone();
-        let start = EpochStart { at: Instant::now(), next_form: choice.form.clone(), form, counters };
+        let start = EpochStart { at: Instant::now(), form: choice.form.clone(), counters };
         let before = choice.epoch.replace(start);
         let (Some(EpochStart { at, form, counters: before, .. }), false) = (before, choice.is_final) else {
             return;

@@ -181,7 +181,7 @@ impl Unpacked {
 }
 
 /// Appends the first `count` levels in `runs`; `None` if there are fewer. `highest` is the highest level of
-/// the leaf, which gives the number of bits of each.
+/// the leaf, which determines how many bits a level has.
 fn append(runs: &[u8], highest: u8, count: usize, out: &mut Vec<u8>) -> Option<()> {
     let width = u8::BITS - highest.leading_zeros();
     out.reserve(count);
