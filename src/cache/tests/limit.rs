@@ -210,8 +210,8 @@ fn writes_for_a_while() {
     let seconds = times(3, 600);
     let (start, mut seed) = (Instant::now(), u64::from(std::process::id()));
     while start.elapsed() < Duration::from_secs(seconds) {
-        // Two epochs read each data set, since entries can be evicted only once two epochs have not used
-        // them.
+        // Each data set is read in two epochs, because an entry can be evicted only if it was last used
+        // before the previous epoch began.
         let first = random(&mut seed) % 10 * 100;
         for _ in 0..2 {
             let order = random(&mut seed);
