@@ -50,7 +50,8 @@ struct Told {
 }
 
 impl Told {
-    /// Returns the index of a text, which is added if it is new; `None` if it is new and the limit is reached.
+    /// Returns the index of a text, which is added if it is new. Returns `None` for a new text if the
+    /// table is full.
     fn place(&mut self, text: String) -> Option<usize> {
         let Told { texts, places } = self;
         let hash_at = |place: &usize| xxh64(texts[*place].as_bytes(), 0);
