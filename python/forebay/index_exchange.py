@@ -58,7 +58,7 @@ def opened_together(
     reads: Callable[[], D],
     takes: Callable[[bytes], D],
 ) -> D:
-    """Opens the data set on one rank. Rank 0 calls ``reads`` and shares the index of the data set; every
+    """Opens the data set on this rank. Rank 0 calls ``reads`` and shares the index of the data set; every
     other rank calls ``takes`` with that index."""
     rank = whole(rank, "rank", 0)
     seconds = _seconds(timeout)

@@ -722,7 +722,7 @@ class Loader:
         return self._plan(*self._native.plan(whole(epoch, "epoch", 0)))
 
     def stats(self) -> Stats:
-        """The work of each stage so far, the waits of the training loop, and what limits its speed.
+        """The work of each stage so far, the waits of the training loop, the bottleneck and a remedy.
 
         Returns
         -------

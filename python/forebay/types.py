@@ -244,8 +244,8 @@ class MixStateDict(_MixStateDict, total=False):
     """The result of :meth:`forebay.Mix.state_dict`."""
 
     origin: dict[str, Any]
-    """The step from which batches have had their present size, with the progress up to this step. The key is
-    absent if the size has never changed."""
+    """The step from which the present division of the rows into steps applies, with the progress up to this
+    step. The key is absent if the division has never changed."""
     random_shares: int
     """The seed with which the source of each row is drawn. The key is absent if shares are exact."""
     set_from: int

@@ -21,8 +21,7 @@ pub(crate) struct Epoch {
     /// The mutex is locked only while the thread is detached from the interpreter: a thread that waits for it
     /// must not hold the interpreter's lock.
     epoch: Home<Mutex<Option<Inner>>>,
-    /// Records for the statistics when the user waits for a batch; `None` if the epoch did not begin or is
-    /// over.
+    /// Records for the statistics when the user waits for a batch; `None` if the epoch could not begin.
     consumer: Home<Option<Consumer>>,
     /// The index of each column by its name, which is the same in all batches.
     places: PyOnceLock<Py<PyDict>>,
@@ -346,7 +345,7 @@ impl Epoch {
     }
 }
 
-/// Locks the epoch, even after a panic in a thread that held the lock: the epoch can then still be ended.
+/// Locks the epoch, even after a panic in a thread that held the lock: at worst, the epoch has then ended.
 fn lock(epoch: &Mutex<Option<Inner>>) -> MutexGuard<'_, Option<Inner>> {
     epoch.lock().unwrap_or_else(PoisonError::into_inner)
 }

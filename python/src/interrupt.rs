@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
 
-/// The time between two checks for Ctrl-C during a wait. The check costs nothing noticeable at this rate.
+/// The time between two checks for Ctrl-C during a wait. It is a quarter of the promised 0.2 s, and long
+/// enough that the checks cost nothing noticeable.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// Runs `work` on a separate thread, and waits without the interpreter's lock. Ctrl-C ends the wait; the

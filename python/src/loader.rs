@@ -86,8 +86,8 @@ impl Loader {
         Epoch::new(py, epoch, loader, apart)
     }
 
-    /// The number of the next epoch, and the number of the row with which it begins, which is not 0 after a
-    /// restored state.
+    /// The number of the next epoch, and the number of the row with which it begins. The row is 0 unless a
+    /// state in the middle of the epoch was restored.
     fn upcoming(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         Ok(self.loader.get(py)?.upcoming())
     }

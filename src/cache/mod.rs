@@ -646,7 +646,7 @@ impl Guard {
     }
 
     /// Keeps the fetched rows, like [`put`](Self::put), but stops if `goes_on` returns false. `goes_on` is
-    /// called before each megabyte.
+    /// called before each piece of at most one megabyte.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
         self.cache.write(self.writer, &self.key, rows, goes_on)
     }

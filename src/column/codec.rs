@@ -337,7 +337,8 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The index of the image column whose random draws this column repeats, if it follows another image.
+    /// The index of the image column that this column follows, as a mask is cropped like its image; `None` if
+    /// it follows no image.
     fn image(&self) -> Option<usize> {
         None
     }

@@ -118,11 +118,11 @@ pub struct ColumnSpec {
     pub cast: Option<Cast>,
     /// The size, crop and type in which encoded images are decoded. Default: images are not decoded.
     pub decode: Option<Image>,
-    /// Several views (crops) of an image that is decoded once. Each view is delivered as a column of its own.
+    /// Several views of an image that is decoded once. Each view is delivered as a column of its own.
     /// In Python this is set with `decode`. Default: none.
     pub views: Option<Views>,
-    /// Several images that are delivered as one value: the images in a row's list, or those in a window of
-    /// consecutive rows. In Python this is set with `decode`. Default: none.
+    /// Several images that are delivered as one value: the images in a row's list, or the images of the rows
+    /// in a window. In Python this is set with `decode`. Default: none.
     pub clips: Option<Clip>,
     /// The image that the column follows: the column's values are cropped, resized and mirrored with that
     /// image. In Python this is set with `decode`. Default: the column does not follow an image.

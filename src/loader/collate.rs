@@ -47,8 +47,8 @@ pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
     /// The codec of each column of the projection.
     pub(crate) codecs: Vec<Codec>,
-    /// The fields of all delivered columns, in the order of `codecs`; columns without a codec, such as row
-    /// ids, come last.
+    /// The fields of all columns, in the order of `codecs`; columns without a codec, such as row ids, come
+    /// last.
     pub(crate) all: SchemaRef,
     /// The schema of batches. It lacks the columns of `all` that a stacked column contains.
     pub(crate) schema: SchemaRef,

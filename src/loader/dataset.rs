@@ -433,7 +433,7 @@ impl Dataset {
         Ok(found.map(|(group, row)| self.catalog.row_place(group, row)))
     }
 
-    /// Whether the files store a row id for each row. Such ids may have gaps.
+    /// Whether some files store the ids of their rows. Such ids need not be consecutive.
     ///
     /// # Errors
     /// The errors of [`row`](Self::row).

@@ -1,7 +1,7 @@
 //! Finds one type for the values of one column that has several types in the files of a data set.
 //!
-//! The types may always differ in form: in the width of list offsets (32 or 64 bits) or a fixed list length,
-//! in the name of the time zone UTC, in the precision of decimals, or in the order of a structure's fields.
+//! The types may always differ in form: lists may have offsets of 32 or 64 bits or one fixed length, and the
+//! name of the time zone UTC, the precision of decimals and the order of a structure's fields may differ.
 //! They may differ in unit, scale or width only if the caller allows a wider type.
 
 use std::sync::Arc;

@@ -33,8 +33,8 @@ pub(crate) struct Add {
     pub(crate) deletion_vector: Option<Vector>,
     #[serde(default)]
     pub(crate) base_row_id: Option<i64>,
-    /// The number of rows of the file, if a checkpoint stores it in a column of its own beside the
-    /// statistics' text.
+    /// The number of rows of the file, if a checkpoint stores it in a column and not only in the statistics'
+    /// text.
     #[serde(skip)]
     pub(crate) rows: Option<u64>,
 }

@@ -22,8 +22,8 @@ pub struct Segment {
     pub version: u64,
     /// The commits from the newest to the oldest, as indices into the listing.
     pub commits: Vec<Commit>,
-    /// The parts of the checkpoint, as indices into the listing; empty if the log begins with its first
-    /// commit.
+    /// The parts of the checkpoint, as indices into the listing; empty if `commits` go back to the
+    /// first commit of the log.
     pub checkpoint: Vec<usize>,
 }
 

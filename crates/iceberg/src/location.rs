@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
-/// The place of one of the table's files, relative to the folder or store that was opened.
+/// The place of one of the table's files: a path from the table's folder, or an absolute path in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
     /// A file below the folder of the table, by its path relative to that folder.
     Below(String),
-    /// A file in another folder that the table's properties name, by its absolute path in the same store.
+    /// A file in another folder of the table, by its absolute path in the same store. The folder is named by
+    /// a property of the table, or is the one that the table was written in.
     Beside(String),
     /// A file below a location that the user allowed: the index of that location in the list of allowed ones,
     /// and the absolute path of the file in that location's store.
@@ -42,7 +43,8 @@ pub struct Locator {
     root: String,
     /// The folder that the table was written in, unless it is known that the table has not moved.
     written: Option<String>,
-    /// Other folders of the table in the same store, which its properties name.
+    /// Other folders of the table in the same store: those that its properties name, and the folder that it
+    /// was written in if it is known that the table has not moved.
     named: Vec<String>,
     /// Other locations in which the user allows files of the table.
     allowed: Vec<String>,

@@ -48,7 +48,7 @@ pub(crate) struct Entry {
     pub(crate) partition: AvroValue,
     pub(crate) rows: u64,
     pub(crate) size: u64,
-    /// The sequence number of the commit that wrote the file's rows.
+    /// The sequence number of the commit that added the file's rows.
     pub(crate) sequence: i64,
     /// The statistics of the file's columns, as the manifest states them.
     pub(crate) statistics: Stated,

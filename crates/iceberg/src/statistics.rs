@@ -178,7 +178,7 @@ fn filled<T>(mut ends: [Vec<Option<T>>; 2], files: usize) -> [Vec<Option<T>>; 2]
     ends
 }
 
-/// Converts integers to an array of the column's type.
+/// Converts integers to the values that they stand for: booleans, dates, timestamps, or 64-bit integers.
 fn typed(numbers: Vec<Option<i64>>, data_type: &DataType) -> ArrayRef {
     let each = numbers.iter().copied();
     match data_type {

@@ -1,4 +1,4 @@
-//! Memory that a thread allocates once and reuses for each image.
+//! Memory that a thread keeps and reuses for each image.
 
 /// The most bytes that a buffer skips to begin at an address suitable for a 16-bit number.
 const SLACK: usize = align_of::<u16>() - 1;

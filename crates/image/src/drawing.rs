@@ -33,8 +33,8 @@ impl<'a> Drawing<'a> {
         self.key
     }
 
-    /// The crop, size and flips of an image of this width and height, as it is after its EXIF orientation was
-    /// applied.
+    /// The crop, size and flips of an image of this width and height. If the spec applies the EXIF
+    /// orientation, the width and the height are those of the turned image.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
         let own = Frame::draw_around(image, (width, height), self.key, self.boxes);
         let Some(of) = self.of else { return own };

@@ -57,7 +57,7 @@ pub struct Header {
     pub height: u32,
     /// Channels as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
     pub channels: u8,
-    /// Whether this is a progressive JPEG. It has several scans, and all of them must be read before any part
-    /// of the image can be decoded.
+    /// Whether this is a JPEG with several scans, such as a progressive one. All scans must be read before
+    /// any part of the image can be decoded.
     pub progressive: bool,
 }

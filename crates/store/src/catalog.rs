@@ -454,8 +454,8 @@ impl Catalog {
     }
 
     /// The bytes that the projected columns of `group` would take if repeated values were not stored only
-    /// once, and whether this is exact. It is an estimate for older footers, which do not state the size of
-    /// texts before they were encoded.
+    /// once, and whether the footer gives this number. Older footers do not state the size of texts before
+    /// they were encoded, so the number is then an estimate.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();

@@ -36,7 +36,7 @@ class Reader:
     schema : Unischema
         The fields that are delivered.
     last_row_consumed : bool
-        Whether the last item of the last epoch was delivered.
+        Whether all epochs are over: the iterator has ended.
     num_epochs : int or None
         Number of epochs; None for endless reading.
     batched_output : bool

@@ -61,7 +61,8 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     -------
     Batches
         Iterable once per epoch, with ``len(train)`` batches, of the same types as those of :func:`dataset`.
-        Structures are also delivered, as dicts of their fields, and so are windows of text.
+        Unlike :func:`dataset`, this function also delivers structures, as dicts of their fields, and windows
+        of text.
 
     Raises
     ------

@@ -23,7 +23,7 @@ class InOrder:
     """Gives the training loop the batches that the user's functions made.
 
     Rejected rows are counted in the order of the epoch, and no batch is empty: a batch without rows gets the
-    first row of the next batch that has rows, or of the epoch's first batch if no such batch follows.
+    first row of the next batch that has rows or, if none follows, of the first batch that had rows.
     """
 
     def __init__(self, native: _forebay.Epoch, source: Ahead | Several, functions: Functions) -> None:

@@ -2,9 +2,9 @@
 //! instead of values.
 //!
 //! A frequent value is looked up once and then remembered. Dictionary-encoded pages are read as codes without
-//! their texts ([`CodeValues`]). In other pages, texts from the same dictionary entry have equal Arrow views,
-//! by which their codes are remembered. A value without a code becomes a negative number, by which an error
-//! can show the value.
+//! their texts ([`CodeValues`]). If the Parquet crate reads the texts, those from the same dictionary entry
+//! have equal Arrow views, by which their codes are remembered. A value without a code becomes a negative
+//! number, by which an error can show the value.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,8 @@ struct Told {
 }
 
 impl Told {
-    /// Returns the index of a text, which is added if it is new; `None` if the limit is reached.
+    /// Returns the index of a text, which is added if it is new. Returns `None` for a new text if the
+    /// table is full.
     fn place(&mut self, text: String) -> Option<usize> {
         let Told { texts, places } = self;
         let hash_at = |place: &usize| xxh64(texts[*place].as_bytes(), 0);

@@ -179,8 +179,8 @@ impl Boxes {
         Boxes { min_visible: share, ..self }
     }
 
-    /// Whether to drop boxes whose centre is outside the crop, as torchvision's `RandomIoUCrop` does, and
-    /// boxes without area. A random rotation is not considered. Default: false.
+    /// Whether to drop boxes whose centre is outside the crop or on its border, as torchvision's
+    /// `RandomIoUCrop` does, and boxes without area. A random rotation is not considered. Default: false.
     #[must_use]
     pub fn center_visible(self, center_visible: bool) -> Boxes {
         Boxes { center_visible, ..self }

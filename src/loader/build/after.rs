@@ -58,7 +58,7 @@ impl LoaderBuilder {
     }
 
     /// Checks that the position from which the loader continues is at the beginning of an epoch, and was
-    /// saved by a loader with the same sources. `run` is given if this loader is a mix.
+    /// saved by a loader with the same number of sources and the same rules. `run` is given for a mix.
     pub(super) fn check_after(&self, run: Option<&Run>) -> Result<()> {
         let Some(position) = &self.after else { return Ok(()) };
         position.check(self.mixed.len().max(1), run.map(asked).as_ref())?;

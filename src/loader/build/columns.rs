@@ -321,7 +321,8 @@ pub(super) struct RowBytes {
     pub(super) others: u64,
     /// The average bytes of a row in `columns`, as the footers of the files give them.
     of_values: u64,
-    /// Whether `of_values` is exact. Footers do not count repeated values, or values that only delivery adds.
+    /// Whether the footers give `of_values`. Some do not count repeated values, and none counts values that
+    /// only delivery adds.
     pub(super) are_known: bool,
 }
 

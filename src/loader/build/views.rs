@@ -56,7 +56,8 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The view that is delivered in the column with this name, and the name of its stored column.
+    /// The view that is delivered in the column with this name, and the name of the column that it is made
+    /// from.
     pub(super) fn view(&self, name: &str) -> Option<(&str, &NamedView)> {
         self.all_views().find_map(|(column, views)| {
             let view = views.iter().find(|view| view.column(column) == name)?;

@@ -219,8 +219,8 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         self.current.as_ref().map(|epoch| epoch.id)
     }
 
-    /// Returns the state of an epoch, or `None` if the epoch was forgotten: another one was begun after it
-    /// was done, or its consumer dropped it early.
+    /// Returns the state of an epoch, or `None` if the epoch was forgotten, for example because another one
+    /// was begun after it was done, or because its consumer dropped it early.
     pub(super) fn state(&self, id: EpochId) -> Option<State> {
         let held = [&self.current, &self.next].into_iter().flatten().find(|epoch| epoch.id == id);
         let abandoned = || self.abandoned.iter().find(|(abandoned, _)| *abandoned == id);

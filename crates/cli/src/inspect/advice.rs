@@ -94,7 +94,7 @@ fn uneven_groups(report: &Report) -> Option<String> {
 
 fn no_index(report: &Report) -> Option<String> {
     let without = report.columns.iter().filter(|column| !column.page_index).count() as u64;
-    // Small row groups are read as a whole, so a page index would not help there.
+    // A page index saves nothing if the column chunks are small.
     (without > 0 && report.row_group_bytes.mean >= MIN_ROW_GROUP_BYTES).then(|| {
         format!(
             "{} no page index, so that a few rows cost a whole column chunk. pyarrow: write_page_index=True; Spark and \

@@ -23,8 +23,8 @@ const FOLDERS: &str = "folders";
 /// The text that is shown as the type of a column that `forebay pack` wrote.
 const COEFFICIENTS: &str = "JPEG coefficients";
 
-/// The end of the path of the leaf that stores the type of a Spark ML vector. It is the only leaf with
-/// exactly one value for each vector.
+/// The end of the path of the leaf that stores the type of a Spark ML vector. This leaf has exactly one value
+/// for each vector.
 const VECTOR_TYPE: &str = ".type";
 
 /// One leaf column (a primitive column of the Parquet schema). The leaves of a Spark ML vector count as one

@@ -24,7 +24,8 @@ pub(super) fn largest(file: &forebay_store::catalog::File, footer: &ParquetMetaD
     })
 }
 
-/// Whether the page index takes few enough bytes of the file. The Parquet crate reads all of it at once.
+/// Whether the range of the file from the beginning to the end of the page index is short enough. The Parquet
+/// crate reads this whole range at once.
 fn is_small(metadata: &ParquetMetaData) -> bool {
     let chunks = || metadata.row_groups().iter().flat_map(|group| group.columns());
     let ranges = || chunks().flat_map(index_ranges);

@@ -34,7 +34,7 @@ pub(super) struct Report {
     pub(super) petastorm: Option<SchemaReport>,
     #[serde(skip)]
     pub(super) window: WindowSizes,
-    /// Columns that a loader refuses unless it is told how to deliver them, with the reasons.
+    /// Columns that a loader refuses as they are stored, with the reasons.
     pub(super) refused: Vec<Refused>,
     pub(super) advice: Vec<String>,
 }
@@ -85,7 +85,7 @@ impl fmt::Display for TableReport {
     }
 }
 
-/// A column that a loader refuses unless it is told how to deliver it.
+/// A column that a loader refuses as it is stored.
 #[derive(Serialize)]
 pub(super) struct Refused {
     column: String,

@@ -51,8 +51,8 @@ pub(super) enum FoundKind {
 
 /// The file that lists the shards of an MDS folder.
 pub(super) const MDS_INDEX: &str = "index.json";
-/// The file endings of each kind. If a folder has files of several kinds, the kind that is listed first is
-/// read: a table that names images comes before the images.
+/// The file endings of each kind. If a folder has files of several kinds, [`kind`] decides which of them are
+/// read.
 const ENDINGS: [(FoundKind, &[&str]); 5] = [
     (FoundKind::Tar, &["tar"]),
     (FoundKind::Arrow, &["arrow", "feather", "ipc"]),

@@ -484,7 +484,7 @@ fn bench_reads_no_more_than_its_epochs() {
     for more in ["--epochs 1", "--epochs 1 --seconds 60"] {
         let report = json(&format!("bench {} --batch-size 10 --step-ms 20 {more}", dir.display()));
         let of = |key: &str| report["traffic"][key].as_u64().unwrap();
-        // `bytes_read` includes the footers of the files, so it is larger than `bytes_needed`.
+        // `bytes_read` includes the footers of the files.
         assert!(of("bytes_read") < of("bytes_needed") * 3 / 2, "{more}: {}", report["traffic"]);
         assert_eq!(report["epochs"], 1, "{more}");
     }
@@ -601,8 +601,8 @@ fn bench_checks_that_each_row_comes_once() {
     let (mean, expected) =
         (classes["mean_per_batch"].as_f64().unwrap(), classes["expected_per_batch"].as_f64().unwrap());
     assert!(mean > 1.0 && mean <= 7.0 && (mean - expected).abs() < 2.0, "{classes}");
-    // Two ranks with batches of 7 take 14 rows in a step. 60 rows do not fill the last step, so they are
-    // dropped with `--drop-last`, and otherwise some are delivered twice.
+    // Two ranks with batches of 7 take 14 rows in a step, so `--drop-last` leaves out the last 4 of 60 rows.
+    // Without `--drop-last` every row is delivered, and some rows may be repeated.
     let dropped = &check("--drop-last --world 2")["rows"];
     assert_eq!((&dropped["once"], &dropped["never"]), (&56.into(), &4.into()));
     assert_eq!(dropped["as_planned"], true);

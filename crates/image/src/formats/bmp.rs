@@ -44,7 +44,7 @@ pub(super) struct Prepared<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finish {
     /// The number of bits of each channel, from its bit mask. It is 5 for 16-bit pixels without masks, and 0
-    /// if no correction is needed.
+    /// for other files without masks.
     bits: [u32; RGB],
     /// Whether the decoder delivers the rows from bottom to top.
     is_reversed: bool,

@@ -136,6 +136,7 @@ impl Decoder {
 
 /// Whether the image defines all tables that it uses, so that tables of earlier images cannot change it. The
 /// Huffman tables of a progressive image are not checked here, because the crate's own decoder checks them.
+/// Returns false for a sequential image with several scans, because its later scans are not checked.
 pub(super) fn has_its_tables(markers: &Markers<'_>) -> bool {
     match markers.progressive {
         true => markers.has_its_quantization(),

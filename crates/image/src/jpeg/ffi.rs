@@ -53,8 +53,7 @@ pub(super) struct Info {
     /// The width in pixels of an iMCU (the unit at which a crop may begin); `None` for unusual chroma
     /// samplings.
     pub(super) mcu_width: Option<u32>,
-    /// Whether the data of a region are together in the file, which is so in a lossy JPEG that is not
-    /// progressive.
+    /// Whether the JPEG is lossy and not progressive, so that each scan has the whole data of its samples.
     pub(super) sequential: bool,
 }
 

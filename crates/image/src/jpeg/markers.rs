@@ -6,7 +6,7 @@ use memchr::memmem;
 use super::super::exif;
 
 pub(super) const PREFIX: u8 = 0xFF;
-/// The first of the eight restart markers, followed by other markers.
+/// The first of the eight restart markers, which have consecutive numbers.
 pub(super) const RST: u8 = 0xD0;
 pub(super) const SOI: u8 = 0xD8;
 pub(super) const EOI: u8 = 0xD9;

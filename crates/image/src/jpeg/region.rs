@@ -43,8 +43,7 @@ impl ReducedRegion {
         ReducedRegion { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
     }
 
-    /// The smallest region that contains what all these frames need. Its scale is the largest that one of
-    /// them needs.
+    /// A region that contains all that these frames need. Its scale is the largest that one of them needs.
     pub(super) fn covering(info: &Info, frames: &[Frame]) -> ReducedRegion {
         let reduction = frames.iter().map(|frame| reduction(&frame.sampling, frame.target)).min();
         let (Some(mcu_width), Some(reduction)) = (info.mcu_width, reduction) else {

@@ -16,7 +16,7 @@ const FLOORS: [&[&str]; 13] = [
     &["opened", "refuse", "spec"],
     &["affine", "geometry", "polygon", "repeat", "run_lengths", "unread"],
     &["canvas", "effects", "finish", "pixels", "placement", "rotation", "sniff"],
-    // These draw the crop and changes of an image, decode formats that are always decoded whole, and resize.
+    // These draw the crop and changes of an image, decode encoded formats other than JPEG, and resize.
     &["formats", "frame", "png", "resample"],
     &["border", "drawn", "shown"],
     &["output"],

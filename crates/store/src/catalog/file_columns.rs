@@ -43,8 +43,8 @@ pub enum Origin {
     Stored(usize),
     /// The single value that all rows of the file have, at this index in the file's `constants`.
     Constant(usize),
-    /// The file lacks the column. Its values are null if the file belongs to a table; otherwise it is
-    /// refused.
+    /// The file lacks the column. Its values are null if the file belongs to a table or columns are merged;
+    /// otherwise the column is refused.
     Absent,
 }
 

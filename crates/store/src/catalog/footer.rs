@@ -46,7 +46,7 @@ const CODECS: [CompressionCodec; 8] = [
 const CODEC: u8 = 0b111;
 /// The flag of a chunk that begins with a dictionary page.
 const DICTIONARY: u8 = 1 << 3;
-/// The flag of a chunk whose encoding stores repeated values only once.
+/// The flag of a chunk in which one of the encodings may store repeated values only once.
 const REPEATS: u8 = 1 << 4;
 /// The flag of a chunk that begins where the one before it ends.
 const FOLLOWS: u8 = 1 << 5;
@@ -76,7 +76,7 @@ pub struct ColumnChunk<'a> {
     pub(super) codec: CompressionCodec,
     /// Whether the chunk begins with a dictionary page.
     pub has_dictionary: bool,
-    /// Whether its encoding stores repeated values only once.
+    /// Whether one of its encodings may store repeated values only once.
     pub(crate) repeats: bool,
     start: u64,
     /// The number of bytes that the chunk takes in the file.
@@ -90,8 +90,8 @@ pub struct ColumnChunk<'a> {
     pub(crate) unencoded: Option<u64>,
     /// The nested lists that the chunk's values are in, if one of these has a fixed length.
     pub(super) lists: Option<&'a LeafLists>,
-    /// The number of values that are null or inside a null list. `None` if the footer does not say, or if
-    /// [`lists`](Self::lists) can be counted without it.
+    /// The number of values that are null or inside a null list or structure. `None` if the footer does not
+    /// say, or if [`lists`](Self::lists) can be counted without it.
     pub(super) nulls: Option<u64>,
 }
 

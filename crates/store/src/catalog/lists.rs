@@ -36,7 +36,7 @@ impl LeafLists {
             first += leaves;
             let mut of_root = Vec::with_capacity(leaves);
             LeafLists::add(field, &mut Vec::new(), &mut of_root);
-            // A refused column has the type `Null`, so it may have fewer leaves here than in Parquet.
+            // A refused column may have the type `Null`, and then it has fewer leaves here than in Parquet.
             of_root.resize(leaves, None);
             all.append(&mut of_root);
         }
@@ -75,7 +75,7 @@ impl LeafLists {
     }
 
     /// The most lists and values of a chunk with `rows` rows and `values` stored values. At most `nulls` of
-    /// these are null or inside a null list; `None` if their number is unknown.
+    /// these are null or inside a null list or structure; `None` if their number is unknown.
     pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> SlotLimits {
         let nulls = nulls.unwrap_or(values).min(values);
         // Outside the first list of varying length, every row has the same number of items, null or not.

@@ -160,7 +160,7 @@ impl Fields {
                 3 => self.compressed = Some(size(input, kind)?),
                 4 => self.crc = Some(input.i32(kind)?.cast_unsigned()),
                 5..=8 => {
-                    // A page with headers for two kinds is refused, because the Parquet crate would mix the
+                    // A second header for a kind of page is refused, because the Parquet crate would mix the
                     // two.
                     let is_first = self.of_kind.replace(id).is_none();
                     (is_first && kind == STRUCT).then_some(())?;
@@ -215,9 +215,8 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // This byte contains the type. If the field's id were written out, the id would come
-                        // after the type; then `at` would be wrong and the header is refused. No writer does
-                        // that.
+                        // This byte contains the type. If the field's id were written out, the byte would be
+                        // the end of the id and not the type, but no writer does that.
                         false => Some((bytes[at] & 0x0f == FALSE).then(|| u32::try_from(at).ok())??),
                     };
                 }

@@ -38,7 +38,8 @@ pub struct Listed<'a> {
 pub struct ListedBounds<'a> {
     /// An array of lower bounds. A bound is less than or equal to every value of the column in its file.
     pub least: &'a ArrayRef,
-    /// An array of upper bounds. A bound is greater than or equal to every value of the column in its file.
+    /// An array of upper bounds. A bound is greater than or equal to every value of the column in its file,
+    /// not counting NaN.
     pub greatest: &'a ArrayRef,
     /// The index of the file's bounds in both arrays.
     pub at: usize,
@@ -50,7 +51,8 @@ impl FileStatistics {
         FileStatistics { table, at }
     }
 
-    /// How many nulls the column has in the file, as far as is known; `None` for a column without statistics.
+    /// Whether none, all or perhaps some of the file's rows are null in the column; `None` for a column
+    /// without statistics.
     pub fn nulls(&self, column: &str) -> Option<Nulls> {
         self.table.columns.get(column)?.nulls.get(self.at as usize).copied()
     }

@@ -273,7 +273,7 @@ mod tests {
         Pin { path: name.into(), size: 100, version: FileVersion::ETag(tag.into()) }
     }
 
-    /// A footer of some 60,000 bytes, so that the footers of a test fill several blocks.
+    /// A footer of at least 40,000 bytes, so that the footers of a test fill several blocks.
     fn footer(at: usize) -> Bytes {
         format!("{at}:").repeat(20_000 + at).into()
     }

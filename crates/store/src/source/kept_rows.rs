@@ -94,7 +94,8 @@ impl KeptRows {
         Some((rest[start..].to_vec(), numbers(&rest[..start], counts)?))
     }
 
-    /// Keeps one number for each row of each row group, and a text.
+    /// Keeps one number for each row of each row group, and a text, which must not be empty if it is to be
+    /// loaded again.
     pub fn keep_numbers_and_text(&self, text: &[u8], numbers: &[Vec<u32>]) {
         let numbers = || numbers.iter().flatten().copied();
         let all = numbers().map(encoded_bytes).sum::<usize>() + text.len();

@@ -105,7 +105,7 @@ impl Frame {
         self.height.div_ceil(BLOCK * down)
     }
 
-    /// The number of blocks in the whole frame.
+    /// The number of blocks in all MCUs, including those that only fill up an MCU.
     pub(super) fn blocks(&self) -> usize {
         let of_mcu = |component| {
             let (across, down) = self.blocks_of_mcu(component);

@@ -38,7 +38,7 @@ const SCHEMES: [(&str, Scheme); 16] = [
 
 const AS_S3: &str = "a store that speaks S3 is s3:// with the storage option endpoint";
 
-/// URL schemes that are not supported, with a hint how to reach their stores through another scheme.
+/// URL schemes that are not supported, with a hint how to read the same files in another way.
 const FOREIGN: [(&[&str], &str); 5] = [
     (
         &[

@@ -57,7 +57,7 @@ const VARIABLES: [&str; 22] = [
     "AZURE_OBJECT_ID",
 ];
 
-/// Environment variables that object_store does not know by name, with the setting that each one gives.
+/// More environment variables that are read, with the setting that each one gives.
 const OTHERS: [(&str, Key); 3] = [
     ("AZURE_STORAGE_ACCOUNT", Key::AccountName),
     ("AZURE_STORAGE_KEY", Key::AccessKey),

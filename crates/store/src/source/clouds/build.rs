@@ -74,8 +74,8 @@ pub(super) fn keys<'a, Key: FromStr>(
     options.theirs().filter(|(name, _)| !apart.contains(name)).map(read).collect()
 }
 
-/// Refuses an endpoint that is malformed, contains a secret, or is plain HTTP although `allow_http` is
-/// `false`. The message does not repeat the endpoint.
+/// Refuses an endpoint that is malformed, contains a secret, or is plain HTTP to another machine although
+/// `allow_http` is `false`. The message does not repeat the endpoint.
 pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> Result<()> {
     let malformed = || {
         Error::invalid(format!("the endpoint for {store} is malformed"))

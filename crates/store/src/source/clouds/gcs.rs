@@ -20,7 +20,7 @@ use super::environment::Environment;
 use super::options::{Options, flag, malformed};
 use crate::source::wire::Wire;
 
-/// The settings that are credentials. If the storage options give one, no environment variable is read.
+/// The settings that are credentials. If the storage options give one, none of the [`VARIABLES`] is read.
 const IDENTITY: [Key; 5] = [
     Key::SkipSignature,
     Key::BearerToken,

@@ -47,8 +47,8 @@ fn check_chunks(group: &RowGroupMetaData, size: u64, length: u64) -> Result<()> 
         let cause = format!("a row group of {rows} rows in {stored} bytes");
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
     }
-    // Chunks must not overlap: the memory budget counts the bytes of each, and a footer could give the same
-    // bytes to many.
+    // All chunks together must fit into the file. The memory budget counts the bytes of each chunk, and a
+    // footer could give the same bytes to many chunks.
     if stored > size {
         let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));

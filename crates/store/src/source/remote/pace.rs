@@ -2,8 +2,8 @@
 //!
 //! By Little's law, `R` requests per second that take `W` seconds each keep `R * W` of them in flight. If the
 //! network link is the limit, more requests in flight only make `W` longer. So the number is raised while the
-//! rate grows with it, goes back to the smallest number that gave this rate, and is tried out again from time
-//! to time. If the store asks for fewer requests, the number is lowered immediately.
+//! rate grows with it, and goes back to the smallest number that gave this rate. From time to time another
+//! number is tried. If the store asks for fewer requests, the number is lowered immediately.
 //!
 //! A request is late if its first byte takes more than twice the time within which 19 of 20 requests get
 //! theirs, or if its response then stops or arrives much more slowly than expected. A late request is sent a

@@ -115,7 +115,7 @@ impl TableFolder<'_> {
     /// exist.
     ///
     /// # Errors
-    /// The credentials do not allow listing the folder, or the store cannot be reached.
+    /// The user has no permission to list the folder, or the store cannot be reached.
     pub async fn list(&self, relative: &str) -> Result<Vec<FoundFile>> {
         list::files_in(self.store, self.volume, &self.root, relative).await
     }

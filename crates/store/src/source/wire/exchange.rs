@@ -67,7 +67,8 @@ impl Exchange {
         self.last().status
     }
 
-    /// The time that the server's last response asks to wait before the next request.
+    /// The time that the server's last response asks to wait before the next request; zero for a date that
+    /// has passed.
     pub(in crate::source) fn retry_after(&self) -> Option<Duration> {
         self.last().retry_after
     }

@@ -1,8 +1,9 @@
 //! Decodes progressive JPEGs (ITU-T T.81, annex G): reads all scans of a file, and returns the coefficients.
 //!
-//! A file is left to libjpeg-turbo if it is invalid, if it has anything but Huffman tables, restart
-//! intervals, comments and application data between its scans, or if the scans do not code every bit of every
-//! coefficient, because libjpeg-turbo smooths such images.
+//! A file is left to libjpeg-turbo if it is invalid, or if it has anything but Huffman tables, restart
+//! intervals, comments and application data (other than APP0 and APP14) between its scans. It is also left to
+//! libjpeg-turbo if the scans do not code every bit of every coefficient, because libjpeg-turbo smooths such
+//! images.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -102,7 +102,7 @@ async fn a_file_is_read_from_where_the_hub_redirects_without_the_token() {
     assert_eq!((head.size, head.e_tag.as_deref()), (FILE.len() as u64, Some("hash-a")));
     assert!(files.asked().iter().all(|asked| asked.header("authorization").is_none()));
 
-    // The listing gave the hash of the file, so a read with `If-Match` takes one request only.
+    // The hash of the file is known from `head`, so a read with `If-Match` takes one request only.
     let before = hub.asked().len();
     let options = GetOptions::new().with_if_match(Some("hash-a")).with_range(Some(0..4));
     assert_eq!(store.get_opts(&path, options).await.unwrap().bytes().await.unwrap(), "PAR1");

@@ -65,7 +65,7 @@ pub(in crate::source::list) fn look(path: &Path) -> Result<fs::Metadata> {
     })
 }
 
-/// The hint for a path that does not exist: a similar name, if there is one.
+/// The hint for a path that does not exist: a similar name if there is one, otherwise how to check the path.
 fn near(path: &Path) -> String {
     let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
     let there = there.unwrap_or(path);
