@@ -39,6 +39,10 @@ impl Gather for PlainCodec {
         self.fill.is_none()
     }
 
+    fn keeps_values(&self) -> bool {
+        true
+    }
+
     /// Replacing nulls once in a row group takes less work than in each batch, which then has no validity to
     /// gather.
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
