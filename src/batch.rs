@@ -34,6 +34,7 @@ pub(crate) use fixed::fill;
 pub(crate) use lists::{StoredList, stored_lists};
 pub use nulls::{needs_values, null_field, null_rows};
 pub(crate) use number::{Number, value_bytes};
+pub(crate) use selection::copy_rows;
 pub use selection::{Run, Selection};
 pub(crate) use views::{compact, exchange_views};
 pub(crate) use weight::{heaviest, is_variable, longest, weigh, weigh_each};

@@ -129,11 +129,12 @@ AXES = {
         options=True,
     ),
     "forms": Axis(
-        "20 columns: as they are, cast to half the size, as one matrix; with masks of nulls; lists padded, with a mask",
+        "20 columns: as they are, cast to half the size, as one matrix, and 784 as one; with masks of nulls; lists padded",
         (
             at("none", "table"),
             at("cast", "doubles", task="cast"),
             at("matrix", "table", task="matrix"),
+            at("wide matrix", "wide-table", 1_024, task="matrix"),
             at("masks", "nulls-10", task="masks"),
             at("pad", "documents", 256, task="pad"),
             at("pad to longest", "documents", 256, task="pad to longest"),

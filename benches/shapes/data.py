@@ -130,6 +130,7 @@ DATA = {
     "captions": Data(200_000, 10_000, draw.captions),
     "doubles": Data(1_000_000, 50_000, draw.doubles, PLAIN),
     "table": Data(1_000_000, 50_000, draw.numbers_and_target(20), PLAIN),
+    "wide-table": Data(60_000, 10_000, draw.numbers_and_target(784), PLAIN),
     "short-table": Data(100_000, 5_000, draw.numbers_and_target(20), PLAIN),
     "three-tables": Data(2_000_000, 50_000, draw.numbers_and_target(20), PLAIN, folders="{}", shares=SHARES),
     "documents": Data(40_000, 2_000, draw.documents, {"compression": "zstd"}),

@@ -149,6 +149,76 @@ def test_a_value_or_a_mask_stands_for_nulls(holes, name):
     assert list(masked) == ["x", "x.mask"]
 
 
+ALIKE = 50
+
+
+@pytest.fixture
+def alike(tmp_path):
+    """A file with columns of one type in row groups of 30 rows, and their values by row and column."""
+    values = np.arange(120 * ALIKE, dtype="int32").reshape(120, ALIKE)
+
+    def write(changed=None, **options):
+        cells = values.astype(object)
+        for (row, column), value in (changed or {}).items():
+            cells[row, column] = value
+        columns = {f"c{at:02}": pa.array(list(cells[:, at]), pa.int32()) for at in range(ALIKE)}
+        columns["id"] = np.arange(120)
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=30, **options)
+        return tmp_path / "a.parquet"
+
+    return write, values
+
+
+def rows_of(loader, name="x"):
+    """Returns the rows of a matrix by their ids."""
+    return {row: cells for batch in loader for row, cells in zip(batch["id"].tolist(), batch[name], strict=True)}
+
+
+def test_a_null_among_many_columns_is_found_where_it_is(alike):
+    write, values = alike
+    path = write({(7, 3): None, (95, 41): None, (95, 44): None})
+    options = {"columns": ["id"], "stack": {"x": fb.Stack(["c*"])}, "shuffle": ORDERED}
+    with pytest.raises(fb.BadRowError, match=r'row group (0, row 7, column "c03"|3, row 5, column "c41").*null where'):
+        list(fb.Loader(path, **options))
+    skipping = fb.Loader(path, on_bad_row=fb.Skip(at_most=2), **options)
+    found = rows_of(skipping)
+    assert sorted(found) == [row for row in range(120) if row not in (7, 95)]
+    assert all(np.array_equal(cells, values[row]) for row, cells in found.items())
+    assert skipping.stats().to_dict()["skipped_rows"] == 2
+    filled = rows_of(fb.Loader(path, fill_null={"x": 0, "c41": 9}, **options))
+    assert (filled[7][3], filled[95][41], filled[95][44], filled[95][42]) == (0, 9, 0, values[95, 42])
+    batches = list(fb.Loader(path, null_mask=["x"], **options))
+    masks = np.concatenate([batch["x.mask"] for batch in batches])
+    ids = np.concatenate([batch["id"] for batch in batches])
+    assert sorted((int(ids[row]), int(column)) for row, column in np.argwhere(~masks)) == [(7, 3), (95, 41), (95, 44)]
+
+
+def test_a_value_among_many_columns_that_does_not_fit_is_found_where_it_is(alike):
+    write, values = alike
+    path = write({(64, 49): 70_000})
+    options = {"columns": ["id"], "stack": {"x": fb.Stack(["c*"], dtype="int16")}, "shuffle": ORDERED}
+    with pytest.raises(fb.BadRowError, match=r'row group 2, row 4, column "c49".*70000 has no place in int16'):
+        list(fb.Loader(path, **options))
+    found = rows_of(fb.Loader(path, on_bad_row=fb.Skip(at_most=1), **options))
+    assert sorted(found) == [row for row in range(120) if row != 64]
+    assert all(np.array_equal(cells, values[row]) for row, cells in found.items())
+
+
+def test_a_damaged_row_group_costs_its_rows_alone(alike):
+    write, values = alike
+    path = write(use_dictionary=False, compression="none")
+    chunk = pq.ParquetFile(path).metadata.row_group(1).column(20)
+    with open(path, "r+b") as file:
+        file.seek(chunk.data_page_offset)
+        file.write(bytes([0xFF] * 8))
+    for shuffle in (None, ORDERED):
+        skip = fb.Skip(at_most=30)
+        loader = fb.Loader(path, columns=["id"], stack={"x": fb.Stack(["c*"])}, shuffle=shuffle, on_bad_row=skip)
+        found = rows_of(loader)
+        assert sorted(found) == [*range(30), *range(60, 120)]
+        assert all(np.array_equal(cells, values[row]) for row, cells in found.items())
+
+
 def test_codes_are_stacked(holes):
     loader = fb.Loader(holes, columns=["a"], encode={"c": fb.Vocabulary(["x", "y"])}, stack={"k": fb.Stack(["c"])})
     assert next(iter(loader))["k"].tolist() == [[0], [1], [0]]

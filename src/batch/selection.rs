@@ -362,7 +362,16 @@ impl Selection {
         }
     }
 
-    /// Appends the values of the selected rows to `out`. Each row has `stride` values of fixed size.
+    /// The selected rows as runs, in output order.
+    pub(crate) fn to_runs(&self) -> Vec<Run> {
+        let mut runs = Vec::with_capacity(self.len());
+        self.for_each_run(|source, start, rows| {
+            runs.push(Run { source: source as u32, start: start as u32, rows: rows as u32 });
+        });
+        runs
+    }
+
+    /// Appends the selected rows, each of which has `stride` values of fixed size.
     pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
         out.reserve(self.len() * stride);
         match self {
@@ -498,8 +507,39 @@ impl Selection {
     }
 }
 
-/// Appends the `count` values of runs, copying [`COPIED_TOGETHER`] values at a time. At the end of a run this
-/// may copy values of other rows too, which the next run overwrites.
+/// Writes the rows of runs, each of `bytes` bytes, from byte `at` of the rows of `row` bytes of `out`.
+pub(crate) fn copy_rows(
+    runs: &[Run],
+    sources: &[&[u8]],
+    bytes: usize,
+    (at, row): (usize, usize),
+    out: &mut [u8],
+) {
+    let values = |run: &Run| {
+        let start = run.start as usize * bytes;
+        &sources[run.source as usize][start..start + run.rows as usize * bytes]
+    };
+    let mut rest = out;
+    runs.iter().take(RUNS_AHEAD).for_each(|run| prefetch(values(run)));
+    for (number, run) in runs.iter().enumerate() {
+        if let Some(next) = runs.get(number + RUNS_AHEAD) {
+            prefetch(values(next));
+        }
+        let (rows, after) = rest.split_at_mut(run.rows as usize * row);
+        match bytes == row {
+            true => rows.copy_from_slice(values(run)),
+            false => {
+                rows.chunks_exact_mut(row).zip(values(run).chunks_exact(bytes)).for_each(|(row, from)| {
+                    row[at..at + bytes].copy_from_slice(from);
+                })
+            }
+        }
+        rest = after;
+    }
+}
+
+/// Appends the `count` values of runs. The last values that are copied together may be those of other rows,
+/// which the next run overwrites.
 fn copy_short_runs<T: Copy + Default>(
     runs: &[Run],
     sources: &[&[T]],

@@ -100,7 +100,12 @@ pub(crate) trait Gather: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether the codec can deliver null rows that a mask in another column marks.
+    /// Whether values that are not null are delivered as they are stored.
+    fn keeps_values(&self) -> bool {
+        self.is_plain()
+    }
+
+    /// Whether the codec can deliver null rows itself, beside a mask that marks them.
     fn takes_mask(&self) -> bool {
         false
     }
@@ -396,11 +401,22 @@ pub(crate) trait StackColumns: fmt::Debug + Send + Sync {
     /// The number of bytes of a row of the matrix.
     fn row_bytes(&self) -> usize;
 
-    /// Writes neighbouring columns of the matrix. The first of them is the column with the index `first`.
+    /// The blocks of neighbouring columns that row groups hold as lists, from the left to the right.
+    fn blocks(&self) -> &[Arc<StackBlock>];
+
+    /// Writes the values of neighbouring columns, the first of which is number `first`, to the rows of the
+    /// matrix.
     ///
     /// # Errors
     /// [`forebay_base::ErrorKind::Internal`] if the values are not those of the columns.
     fn write(&self, first: usize, columns: &[ArrayRef], matrix: &mut [u8]) -> Result<()>;
+
+    /// Writes lists of `length` values, one after the other, to the rows of the matrix; the first value of
+    /// each is that of column `first`.
+    ///
+    /// # Errors
+    /// [`forebay_base::ErrorKind::Internal`] if the values are not those of the columns.
+    fn write_lists(&self, first: usize, lists: &dyn Array, length: usize, matrix: &mut [u8]) -> Result<()>;
 }
 
 /// A column of a stack.
@@ -410,6 +426,19 @@ pub(crate) struct StackedColumn {
     pub(crate) place: usize,
     /// Gathers the values of the column.
     pub(crate) gather: Arc<dyn Gather>,
+}
+
+/// Neighbouring columns of a stack that are stored alike and delivered alike.
+#[derive(Debug)]
+pub(crate) struct StackBlock {
+    /// The place of the first column in the stack.
+    pub(crate) first: usize,
+    /// The index of each stored column.
+    pub(crate) places: Vec<usize>,
+    /// Delivers the values of each column.
+    pub(crate) gather: Arc<dyn Gather>,
+    /// The field of the values, as they are stored.
+    pub(crate) item: FieldRef,
 }
 
 impl Codec {

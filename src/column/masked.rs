@@ -73,6 +73,10 @@ impl Gather for MaskedCodec {
     fn may_refuse(&self) -> bool {
         self.may_refuse
     }
+
+    fn keeps_values(&self) -> bool {
+        !self.may_refuse && self.filled.keeps_values()
+    }
 }
 
 fn has_nulls_in_rows(source: &dyn Array) -> bool {

@@ -62,7 +62,7 @@ pub use clips::{Clip, ClipLayout, FrameSampling};
 pub(crate) use clips::{ClipCodec, clips};
 pub(crate) use codec::{
     BadValue, Codec, Column, DecodeCells, DrawNumbers, FollowImage, FollowedRows, Gather, GatheredRows, Held,
-    PackedValues, RowSize, StackColumns, StackedColumn,
+    PackedValues, RowSize, StackBlock, StackColumns, StackedColumn,
 };
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;

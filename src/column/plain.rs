@@ -39,8 +39,12 @@ impl Gather for PlainCodec {
         self.fill.is_none()
     }
 
-    /// Replaces nulls once for a row group. This takes less work than in every batch, and batches then have
-    /// no validity bitmap to gather.
+    fn keeps_values(&self) -> bool {
+        true
+    }
+
+    /// Replacing nulls once in a row group takes less work than in each batch, which then has no validity to
+    /// gather.
     fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
         match &self.fill {
             Some(value) => fill(column, value),

@@ -38,6 +38,7 @@ use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::{column_key, repeat_key, row_key};
 pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
+pub(crate) use stacks::StackBlocks;
 use views::{Picks, View};
 pub(super) use windows::{WindowColumn, WindowShape};
 
@@ -71,6 +72,8 @@ pub(crate) struct Collator {
     /// The schema of row groups in memory, if a codec converts a column once for the whole row group; `None`
     /// if row groups are held as they are stored.
     pub(crate) held: Option<SchemaRef>,
+    /// The blocks of stacked columns, which row groups hold as lists.
+    pub(crate) blocks: Option<StackBlocks>,
     /// Whether rows may come from a cache, which keeps them as they are stored.
     pub(crate) is_cached: bool,
     pub(crate) buffers: BufferPool,
@@ -1020,12 +1023,17 @@ impl Collator {
         }
     }
 
-    /// Prepares the rows of a row group that was just read: does all work that costs less once for a row
-    /// group than for every batch, such as putting narrow columns into the shuffled order. Columns are
-    /// prepared one after the other, because the budget covers a second copy of only one.
+    /// Prepares the rows of a row group that no one else uses yet: does all work that takes less for a row
+    /// group than for each batch, such as bringing narrow columns into an order while they are in the
+    /// processor's cache. Columns are done one after the other, and so are blocks of stacked columns, since
+    /// the budget covers a second copy of only one.
     pub(super) fn prepared(&self, rows: RecordBatch, order: Option<&Selection>) -> Result<RecordBatch> {
-        let (schema, columns, count) = rows.into_parts();
-        let schema = self.held.as_ref().unwrap_or(&schema).clone();
+        let (schema, mut columns, count) = rows.into_parts();
+        let mut schema = self.held.as_ref().unwrap_or(&schema).clone();
+        if let Some(blocks) = &self.blocks {
+            blocks.hold(&mut columns, count)?;
+            schema = blocks.schema().clone();
+        }
         let columns = columns.into_iter().zip(&self.codecs).zip(&self.keys).enumerate().map(
             |(at, ((column, codec), is_key))| {
                 let column = match self.held(at) {

@@ -50,7 +50,10 @@ pub(crate) struct Reads {
     /// The number of bits per row that the copy takes while a column is copied into the order of a shuffle; 0
     /// if no column is copied.
     pub(crate) dealt_bits: u64,
-    /// The costs of row groups that have been computed for this projection.
+    /// The number of bits that each row takes a second time while a block of stacked columns is made, after
+    /// the column chunks were freed; 0 if no block is.
+    pub(crate) block_bits: u64,
+    /// The costs of row groups in this projection that are known.
     pub(crate) known: KnownCosts,
     /// The columns of text that are read as integer codes; `None` if there are none.
     pub(crate) coded: Option<Arc<CodedColumns>>,
@@ -119,6 +122,7 @@ impl Reads {
             pieces: Arc::default(),
             heads: Arc::default(),
             dealt_bits: 0,
+            block_bits: 0,
             known: KnownCosts::default(),
             coded: None,
         }
@@ -179,11 +183,12 @@ impl Reads {
         self.dealt(piece.cost, piece.rows.into())
     }
 
-    /// Adds to a cost the copy of a column that brings `rows` rows into the order of a shuffle. The copy is
-    /// made after the pages were decompressed, so only the larger of the two counts.
+    /// The cost, plus that of bringing `rows` rows into the order of a shuffle and of making blocks of them,
+    /// when pages are no longer needed.
     fn dealt(&self, cost: Cost, rows: u64) -> Cost {
-        let copy = rows.saturating_mul(self.dealt_bits).div_ceil(u8::BITS.into());
-        Cost { decoding: cost.decoding.max(copy), ..cost }
+        let copy = |bits: u64| rows.saturating_mul(bits).div_ceil(u8::BITS.into());
+        let decoding = copy(self.dealt_bits).max(copy(self.block_bits).saturating_sub(cost.stored));
+        Cost { decoding: cost.decoding.max(decoding), ..cost }
     }
 
     /// The memory that a row group takes while it is read as a whole, with its heads.

@@ -24,3 +24,4 @@ mod laws;
 mod pinned;
 mod pixels;
 mod positions;
+mod stacks;

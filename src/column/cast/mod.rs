@@ -20,6 +20,7 @@ use values::{cast_values, shown};
 
 pub(crate) use after::cast_after;
 
+use super::codec::after_making;
 use super::tensors::{name_of, read_name};
 use super::{Codec, ColumnOption, Gather, GatheredRows, RowSize, Tensor};
 use crate::batch::{Selection, gather};
@@ -131,20 +132,10 @@ impl Gather for CastCodec {
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let stored = gather(sources, selection, None)?;
         let (values, unfit) = cast(&stored, &self.to)?;
-        let all = Selection::of_one((0..values.len() as u32).collect());
-        let (rows, refused) = self.inner.gather(&[values.as_ref()], &all)?;
-        if unfit.is_empty() {
-            return Ok((rows, refused));
-        }
         let leaves = leaves(&stored);
-        // The cast replaced each value that does not fit by an arbitrary one, so an error of `inner` for its
-        // row means nothing.
-        let is_unfit = |row: &usize| unfit.binary_search_by_key(row, |unfit| unfit.row).is_ok();
-        let others = refused.into_iter().filter(|(row, _)| !is_unfit(row));
-        let of_cast = unfit.iter().map(|unfit| (unfit.row, refusal(leaves, unfit.leaf, &self.to)));
-        let mut refused: Vec<(usize, Error)> = of_cast.chain(others).collect();
-        refused.sort_by_key(|(row, _)| *row);
-        Ok((rows, refused))
+        let unfit = unfit.iter().map(|unfit| (unfit.row, refusal(leaves, unfit.leaf, &self.to)));
+        let is_as_delivered = !values.data_type().is_nested();
+        after_making(values, unfit.collect(), self.inner.as_ref(), is_as_delivered)
     }
 
     fn size(&self) -> RowSize {

@@ -104,6 +104,7 @@ impl LoaderBuilder {
         };
         let all_narrow = columns.lengths.all(projection.schema().fields(), is_narrow);
         let needs_deals = !all_narrow
+            || columns.block_bits() > 0
             || columns.codecs.iter().any(Codec::may_refuse)
             || spec.cache.is_some()
             || self.numbered

@@ -46,6 +46,15 @@ impl Delivered {
         let is_flat = self.lengths.all(self.all.fields(), is_flat);
         is_flat && self.decoded == 0 && self.lengths.columns.is_empty()
     }
+
+    /// The number of bits of a row in the widest block of stacked columns; 0 if there are none.
+    pub(super) fn block_bits(&self) -> u64 {
+        let stacks = self.codecs.iter().filter_map(|codec| match codec {
+            Codec::Stack(stack) => Some(stack.blocks()),
+            _ => None,
+        });
+        stacks.flatten().map(|block| block.row_bits()).max().unwrap_or(0)
+    }
 }
 
 impl LoaderBuilder {
@@ -88,7 +97,7 @@ impl LoaderBuilder {
         let masks = self.pad_masks(read, stored, &each)?;
         each.extend(masks);
         each.extend(self.null_masks(read, &masked)?);
-        let stacks = self.stacks(read, &mut each, &masked)?;
+        let stacks = self.stacks(projection, read, &mut each, &masked)?;
         each.extend(stacks);
         let (codecs, mut fields): (Vec<_>, Vec<_>) =
             each.into_iter().map(|Column { codec, field }| (codec, field)).unzip();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::Result;
 
 use super::LoaderBuilder;
@@ -55,7 +56,12 @@ impl LoaderBuilder {
         let split = spec.split(samples.total(), &order);
         let order = order.with_skipped(SkippedRows::of_steps(&spec.skip_steps, &split)?);
         let dealt_bits = if may_cut && !self.keeps_rows() { dealt_bits(checked) } else { 0 };
-        let reads = Reads { row_cache, pieces, heads: heads.clone(), dealt_bits, ..checked.reads.clone() };
+        let (dealt_bits, block_bits) = match may_keep_chunks(&checked.reads) {
+            true => (dealt_bits.max(checked.columns.block_bits()), 0),
+            false => (dealt_bits, checked.columns.block_bits()),
+        };
+        let (heads, reads) = (heads.clone(), checked.reads.clone());
+        let reads = Reads { row_cache, pieces, heads, dealt_bits, block_bits, ..reads };
         Ok(Ordered { order, split, reads, sizing })
     }
 
@@ -112,4 +118,10 @@ fn dealt_bits(checked: &Checked) -> u64 {
     let fields = checked.reads.projection.schema().fields();
     let dealt = fields.iter().zip(checked.columns.lengths.keys()).filter(|(_, is_key)| !is_key);
     dealt.filter_map(|(field, _)| narrow_bits(field.data_type())).max().unwrap_or(0)
+}
+
+/// Whether decoded rows may use the memory of column chunks, so that these are not freed after decoding.
+fn may_keep_chunks(reads: &Reads) -> bool {
+    let is_of_cells = |field: &&Field| matches!(field.data_type(), DataType::FixedSizeBinary(_));
+    reads.projection.keeps_bytes() || reads.projection.schema().flattened_fields().iter().any(is_of_cells)
 }

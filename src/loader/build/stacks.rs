@@ -1,9 +1,10 @@
 //! The option `stack`: the names of the columns in a stack, and the matrix that is delivered for them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{FieldRef, Schema};
+use forebay_arrow::datatypes::{DataType, FieldRef, Schema};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::Projection;
 use forebay_store::source::{is_pattern, matches_name};
@@ -11,7 +12,7 @@ use forebay_store::source::{is_pattern, matches_name};
 use super::LoaderBuilder;
 use super::null_masks::Masked;
 use super::places::of_column;
-use crate::column::{Codec, Column, NullMaskCodec, Pad, Stack, StackCodec};
+use crate::column::{Codec, Column, ColumnSpec, NullMaskCodec, Pad, Stack, StackBlock, StackCodec};
 
 impl LoaderBuilder {
     /// Returns this builder with stored names in place of the patterns in stacks. Options that were given for
@@ -134,6 +135,7 @@ impl LoaderBuilder {
     /// among them that are in a stack become [`Codec::Stacked`].
     pub(super) fn stacks(
         &self,
+        projection: &Projection,
         read: &Schema,
         each: &mut [Column],
         masked: &Masked<'_>,
@@ -149,8 +151,9 @@ impl LoaderBuilder {
             let places: Vec<usize> =
                 columns.iter().map(|column| read.index_of(column).unwrap_or_default()).collect();
             let is_masked = masked.iter().any(|field| columns.contains(field.name()));
+            let blocks = self.blocks(projection, &places, masked);
             let columns = places.iter().map(|place| (*place, each[*place].clone())).collect();
-            stacks.push(StackCodec::column(name, columns, stack.cast())?);
+            stacks.push(StackCodec::column(name, columns, stack.cast(), &blocks)?);
             if is_masked {
                 let name = Pad::mask_name(name);
                 let mask = |place: &usize| {
@@ -158,11 +161,50 @@ impl LoaderBuilder {
                     Ok((*place, Column::with_codec(Codec::GatherOf(*place, codec), read.field(*place))?))
                 };
                 let masks = places.iter().map(mask).collect::<Result<_>>()?;
-                stacks.push(StackCodec::column(&name, masks, None)?);
+                stacks.push(StackCodec::column(&name, masks, None, &blocks)?);
             }
             places.iter().for_each(|place| each[*place].codec = Codec::Stacked);
         }
         Ok(stacks)
+    }
+
+    /// The blocks among the columns of a stack: neighbours that are stored in one type and have the same
+    /// options. A cache has rows as they are stored, so there are none then.
+    fn blocks(
+        &self,
+        projection: &Projection,
+        places: &[usize],
+        masked: &Masked<'_>,
+    ) -> Vec<(Range<usize>, DataType)> {
+        let catalog = &self.dataset.catalog;
+        let rows = catalog.groups.iter().map(|group| group.rows).max().unwrap_or(0);
+        if self.keeps_rows() {
+            return Vec::new();
+        }
+        let is_masked: HashSet<&str> = masked.iter().map(|field| field.name().as_str()).collect();
+        let form = |place: &usize| {
+            let field = projection.schema().field(*place);
+            let options =
+                self.spec.by_column.get(field.name()).filter(|given| **given != ColumnSpec::default());
+            let is_encoded = options.is_some_and(|given| given.encode.is_some());
+            let is_key = catalog.is_key(projection.selected()[*place].column);
+            let is_decoded = self.decodings.contains_key(field.name());
+            let takes = StackBlock::takes(field.data_type()) && !is_encoded && !is_decoded && !is_key;
+            takes.then(|| {
+                (field.data_type(), field.is_nullable(), options, is_masked.contains(&**field.name()))
+            })
+        };
+        let mut blocks = Vec::new();
+        let mut end = 0;
+        for alike in places.chunk_by(|one, other| form(one) == form(other)) {
+            let begin = end;
+            end += alike.len();
+            let Some((data_type, ..)) = form(&alike[0]) else { continue };
+            let most = StackBlock::most_columns(data_type, rows);
+            let cuts = (begin..end).step_by(most).map(|begin| begin..end.min(begin + most));
+            blocks.extend(cuts.filter(|block| block.len() > 1).map(|block| (block, data_type.clone())));
+        }
+        blocks
     }
 }
 

@@ -14,7 +14,7 @@ use super::columns::Delivered;
 use super::settle::Settled;
 use crate::column::{CacheForm, Codec};
 use crate::loader::buffer_pool::BufferPool;
-use crate::loader::collate::{Collator, held_schema};
+use crate::loader::collate::{Collator, StackBlocks, held_schema};
 use crate::loader::handle::Loader;
 use crate::loader::lengths::Lengths;
 use crate::loader::pipe::{Engine, Means};
@@ -88,8 +88,13 @@ impl LoaderBuilder {
             let codes = columns.map(|(codec, is_key)| codec.held().filter(|_| !is_key)?.codes());
             fetcher.reads.coded = CodedColumns::new(codes.collect()).map(Arc::new);
         }
+        let largest = self.dataset.catalog.groups.iter().map(|group| group.rows).max().unwrap_or(0);
+        let stay = fetcher.reads.row_memory.is_some();
+        let stored = held.as_ref().unwrap_or(fetcher.reads.projection.schema());
+        let blocks = StackBlocks::new(&codecs, stored, |block| stay || block.is_quickly_made(largest));
         let collator = Collator {
             held,
+            blocks,
             is_cached,
             tags: self.tags(&codecs, &fetcher.reads.projection),
             catalog: self.dataset.catalog.clone(),

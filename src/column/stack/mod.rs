@@ -1,24 +1,26 @@
-//! The `stack` option: delivers several columns of numbers as one matrix in the batch's memory.
+//! Many columns of numbers as one matrix in the batch's own memory.
+//!
+//! Columns that are stored alike and delivered alike form a block. Row groups hold a block as lists of its
+//! values, one list for each row: a row of a batch is then copied as one piece, and not as a value of each
+//! column.
 
+mod block;
+mod write;
+
+use std::ops::Range;
 use std::sync::Arc;
 
-use forebay_arrow::array::{Array, ArrayRef, AsArray, downcast_primitive_array};
-use forebay_arrow::buffer::Buffer;
-use forebay_arrow::datatypes::{DataType, FieldRef};
+use forebay_arrow::array::{Array, ArrayRef};
+use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::names::TypeName;
-use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_base::{Error, Place, Result};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::write::STACKED_TOGETHER;
+
+use self::write::{stacked_bytes, write_columns};
 use super::cast::cast_after;
-use super::{Cast, Codec, Column, StackColumns, StackedColumn, tensor_field};
-
-/// The number of columns that are written to the matrix together: 16 values of four bytes, one from each
-/// column, fill a line of the processor's cache.
-pub(crate) const STACKED_TOGETHER: usize = 16;
-
-/// The number of rows that are written at a time. It is small, so that the values of all columns in these
-/// rows stay in the processor's first-level cache.
-const ROWS_PER_TURN: usize = 64;
+use super::{Cast, Codec, Column, StackBlock, StackColumns, StackedColumn, tensor_field};
 
 /// Columns of numbers or booleans that are delivered as one column: tensors of one dimension, with a value
 /// for each of these columns. The stacked columns themselves are not delivered.
@@ -75,17 +77,24 @@ impl Stack {
 #[derive(Clone, Debug)]
 pub(crate) struct StackCodec {
     members: Vec<StackedColumn>,
+    blocks: Vec<Arc<StackBlock>>,
     /// The number of bytes of a value.
     width: usize,
 }
 
 impl StackCodec {
     /// Makes the column `name` from these columns, each given with the index of its stored column. Its values
-    /// have the type `dtype`, or the type that all columns have.
+    /// have the type `dtype`, or the type that all columns have. `blocks` has the places of columns that form
+    /// blocks, and the type that these are stored in.
     ///
     /// Fails with `Invalid` if a column has no single number or boolean for each row, or if two have
     /// different types.
-    pub(crate) fn column(name: &str, columns: Vec<(usize, Column)>, dtype: Option<&Cast>) -> Result<Column> {
+    pub(crate) fn column(
+        name: &str,
+        columns: Vec<(usize, Column)>,
+        dtype: Option<&Cast>,
+        blocks: &[(Range<usize>, DataType)],
+    ) -> Result<Column> {
         let at = |field: &FieldRef, error: Error| error.at(Place::default().column(field.name().as_str()));
         let as_asked = |(place, column): (usize, Column)| {
             let Some(dtype) = dtype else { return Ok((place, column)) };
@@ -118,7 +127,17 @@ impl StackCodec {
         }
         let field = Arc::new(tensor_field(name, &[members.len()], item.clone())?);
         let width = width(&item).unwrap_or(1);
-        Ok(Column { codec: Codec::Stack(Arc::new(StackCodec { members, width })), field })
+        let blocks = blocks.iter().map(|(of, stored)| {
+            let members = &members[of.clone()];
+            Arc::new(StackBlock {
+                first: of.start,
+                places: members.iter().map(|member| member.place).collect(),
+                gather: members[0].gather.clone(),
+                item: Arc::new(Field::new("item", stored.clone(), true)),
+            })
+        });
+        let blocks = blocks.collect();
+        Ok(Column { codec: Codec::Stack(Arc::new(StackCodec { members, blocks, width })), field })
     }
 }
 
@@ -131,51 +150,24 @@ impl StackColumns for StackCodec {
         self.members.len() * self.width
     }
 
+    fn blocks(&self) -> &[Arc<StackBlock>] {
+        &self.blocks
+    }
+
     fn write(&self, first: usize, columns: &[ArrayRef], matrix: &mut [u8]) -> Result<()> {
-        let columns = columns.iter().map(|column| values(column.as_ref())).collect::<Result<Vec<_>>>()?;
-        let columns: Vec<&[u8]> = columns.iter().map(Buffer::as_slice).collect();
-        let at = first * self.width;
-        match self.width {
-            1 => write::<1>(&columns, at, self.row_bytes(), matrix),
-            2 => write::<2>(&columns, at, self.row_bytes(), matrix),
-            4 => write::<4>(&columns, at, self.row_bytes(), matrix),
-            _ => write::<8>(&columns, at, self.row_bytes(), matrix),
-        }
+        write_columns(self.width, columns, first, self.row_bytes(), matrix)
+    }
+
+    fn write_lists(&self, first: usize, lists: &dyn Array, length: usize, matrix: &mut [u8]) -> Result<()> {
+        let values = stacked_bytes(lists)?;
+        let (at, bytes) = (first * self.width, length * self.width);
+        let rows = matrix.chunks_exact_mut(self.row_bytes()).zip(values.chunks_exact(bytes));
+        rows.for_each(|(row, list)| row[at..at + bytes].copy_from_slice(list));
         Ok(())
     }
 }
 
-/// Writes the values of `columns`, each of `WIDTH` bytes, side by side into `matrix`. A row of the matrix has
-/// `row` bytes, and the first of these columns begins at byte `at` of the row.
-fn write<const WIDTH: usize>(columns: &[&[u8]], at: usize, row: usize, matrix: &mut [u8]) {
-    let columns: Vec<&[[u8; WIDTH]]> = columns.iter().map(|column| column.as_chunks().0).collect();
-    for (turn, rows) in matrix.chunks_mut(row * ROWS_PER_TURN).enumerate() {
-        let before = turn * ROWS_PER_TURN;
-        match <&[&[[u8; WIDTH]]; STACKED_TOGETHER]>::try_from(&columns[..]) {
-            Ok(columns) => write_turn(columns, at, row, before, rows),
-            Err(_) => write_turn(&columns[..], at, row, before, rows),
-        }
-    }
-}
-
-/// Writes up to `ROWS_PER_TURN` rows of the matrix; `before` is the number of rows that are already written.
-fn write_turn<'a, const WIDTH: usize>(
-    columns: &(impl AsRef<[&'a [[u8; WIDTH]]]> + ?Sized),
-    at: usize,
-    row: usize,
-    before: usize,
-    rows: &mut [u8],
-) {
-    let columns = columns.as_ref();
-    for (number, row) in rows.chunks_exact_mut(row).enumerate() {
-        let written = row[at..at + columns.len() * WIDTH].as_chunks_mut().0;
-        for (to, column) in written.iter_mut().zip(columns) {
-            *to = column[before + number];
-        }
-    }
-}
-
-/// The error for a column that cannot be stacked, because its rows are not single numbers.
+/// The error of a column that has no single number for each row.
 fn not_numbers(stack: &str, data_type: &DataType) -> Error {
     let hint = match data_type.is_nested() {
         true => "numbers and booleans are stacked: leave it out, or decode it as a tensor",
@@ -201,18 +193,6 @@ fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Returns the values of a column as bytes. A boolean takes one byte, and a null row has an arbitrary value.
-fn values(column: &dyn Array) -> Result<Buffer> {
-    let values: &Buffer = downcast_primitive_array!(
-        column => column.values().inner(),
-        DataType::Boolean => {
-            return Ok(column.as_boolean().values().iter().map(u8::from).collect());
-        }
-        other => return Err(Error::new(ErrorKind::Internal, format!("{other} in a stack of columns"))),
-    );
-    Ok(values.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use forebay_arrow::array::{BooleanArray, Int16Array};
@@ -227,7 +207,7 @@ mod tests {
 
     fn stack(columns: usize, data_type: &DataType) -> Arc<dyn StackColumns> {
         let columns = (0..columns).map(|at| (at, column(&format!("c{at}"), data_type.clone()))).collect();
-        match StackCodec::column("x", columns, None).unwrap().codec {
+        match StackCodec::column("x", columns, None, &[]).unwrap().codec {
             Codec::Stack(stack) => stack,
             other => panic!("{other:?}"),
         }
@@ -267,7 +247,9 @@ mod tests {
     #[test]
     fn columns_of_other_types_are_refused_by_name() {
         let error = |columns: Vec<Column>| {
-            StackCodec::column("x", columns.into_iter().enumerate().collect(), None).unwrap_err().to_string()
+            StackCodec::column("x", columns.into_iter().enumerate().collect(), None, &[])
+                .unwrap_err()
+                .to_string()
         };
         let text = error(vec![column("a", DataType::Int8), column("b", DataType::Float32)]);
         assert!(
@@ -279,7 +261,7 @@ mod tests {
         assert!(error(Vec::new()).contains("has no columns"));
         let lists = DataType::List(Arc::new(Field::new("item", DataType::Int64, true)));
         let (columns, dtype) = (vec![(0, column("l", lists))], Cast::from(DataType::Float32));
-        let text = StackCodec::column("x", columns, Some(&dtype)).unwrap_err().to_string();
+        let text = StackCodec::column("x", columns, Some(&dtype), &[]).unwrap_err().to_string();
         assert!(text.contains("holds list<int64>") && text.contains("decode it as a tensor"), "{text}");
     }
 }
