@@ -223,8 +223,8 @@ impl Filter {
         self.outcomes(&prune::Seen { constants, stored: Some(stored), listed: None }).rows()
     }
 
-    /// The columns of texts that can be read as the results of this filter's comparisons, instead of as
-    /// texts.
+    /// The columns of texts and binary values in a projection that can be read as the results of this
+    /// filter's comparisons, instead of as values.
     pub(crate) fn verdicts(&self, projection: &Projection) -> Verdicts {
         let mut uses = verdicts::Uses::default();
         match &self.0 {

@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Memory,
     /// The row group is looked up in the cache.
     Cache,
-    /// The row group has been read and waits for its turn to be decoded.
+    /// The row group is read from the store.
     Fetch,
     /// The row group waits for its turn to be decoded.
     Fetched,
