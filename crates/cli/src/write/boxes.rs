@@ -31,7 +31,7 @@ pub(super) enum BoxForm {
 /// An image, and the boxes of the objects in it.
 pub(super) struct AnnotatedImage {
     pub(super) path: PathBuf,
-    /// The image's path as the column `path` has it.
+    /// The image's path as it is written to the column `path`.
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) boxes: Vec<[f32; 4]>,
