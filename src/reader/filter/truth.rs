@@ -162,7 +162,7 @@ impl Not for Outcomes {
 pub enum RowGroupMatch {
     /// No row matches.
     None,
-    /// Some rows may match, so the rows must be checked.
+    /// Every row matches.
     All,
     /// Some rows may match: they must be checked.
     Some,
