@@ -12,7 +12,8 @@ const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 310.0;
 /// The height of a horizontal bar, which is enough for the texts in it.
 const LYING_BAR: f64 = 28.0;
-/// The margins around the marks, which hold the numbers and titles of the axes and, above, labels.
+/// The margins around the plotted marks. They hold the numbers and titles of the axes, and the upper margin
+/// also holds labels.
 const LEFT: f64 = 112.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 50.0;
