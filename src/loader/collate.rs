@@ -181,7 +181,8 @@ pub(crate) struct Collated {
     pub(crate) refilled: u64,
     /// The numbers of the batch's rows in the data set; empty unless they are wanted.
     pub(crate) numbers: Arc<[u64]>,
-    /// The keys for random draws of these rows; `None` unless a row may be delivered several times.
+    /// The key of each row from which its random numbers are made, such as those of a crop; `None` unless a
+    /// row may be delivered several times.
     pub(crate) keys: Option<Arc<[u64]>>,
 }
 

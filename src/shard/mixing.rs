@@ -13,9 +13,9 @@ use super::split::Split;
 /// The number of steps that are sampled from an epoch.
 const SAMPLED_STEPS: u64 = 16;
 
-/// The number of pools that an order has at most when its mixing is estimated: a longer order is replaced by
-/// one of this length. It equals the number of steps, so that few of the steps are at the beginning or the
-/// end of the order, where it mixes differently.
+/// The most pools of an order whose mixing is estimated: a longer order is replaced by one with this number.
+/// It equals the number of sampled steps, so few of these steps are at the beginning or the end of the order,
+/// where rows are mixed differently.
 const SAMPLED_POOLS: u64 = SAMPLED_STEPS;
 
 /// The number of row groups that a rank's batch has rows of, on average over some steps of an epoch.
