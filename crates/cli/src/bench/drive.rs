@@ -31,19 +31,19 @@ pub(super) struct DriveSettings<'a> {
 /// The record of one rank.
 #[derive(Default)]
 pub(super) struct RankRun {
-    /// The steps of the rank, in seconds since the run's origin.
+    /// The times of each step of the rank, in seconds since the start of the run.
     pub(super) laps: Vec<Lap>,
     /// How long the rank had waited when its first batch arrived. The report leaves it out, because the start
     /// of a run is not typical.
     pub(super) first_wait: Waits,
     /// The columns of the rank's first batch that hold encoded images.
     pub(super) undecoded: Vec<String>,
-    /// The counters at the beginning of the run and at the end of each epoch; the last epoch may be cut
-    /// short.
+    /// The readings of all counters at the beginning of the run and at the end of each epoch. The last epoch
+    /// may be cut short.
     pub(super) marks: Vec<Mark>,
 }
 
-/// The counters at one moment.
+/// The readings of all counters (processor time, traffic, cache) at one moment.
 #[derive(Clone, Default)]
 pub(super) struct Mark {
     /// The processor time of the process and of the machine.
