@@ -39,10 +39,10 @@ pub(crate) struct Reads {
     pub(crate) projection: Arc<Projection>,
     /// The cache of decoded rows, in which rows are looked up before the store is read.
     pub(crate) row_cache: Option<RowCache>,
-    /// The memory in which the rows of the whole data set are kept between epochs, if they are few. If there
-    /// is one, there are no pieces and no heads.
+    /// The memory in which all rows that are read are kept between epochs, if they are few. If there is such
+    /// a memory, there are no pieces and no heads.
     pub(crate) row_memory: Option<Arc<RowMemory>>,
-    /// The row groups that are read in pieces because they are large. The row cache does not keep them.
+    /// The row groups that are read in pieces. The row cache does not keep them.
     pub(crate) pieces: Arc<Pieces>,
     /// The heads: the first rows of row groups, if samples that begin in an earlier row group need them. They
     /// are read with that earlier row group.
@@ -52,7 +52,7 @@ pub(crate) struct Reads {
     pub(crate) dealt_bits: u64,
     /// The costs of row groups that have been computed for this projection.
     pub(crate) known: KnownCosts,
-    /// The columns of text that are read as integer codes; `None` if there are none.
+    /// The columns that are read as integer codes; `None` if there are none.
     pub(crate) coded: Option<Arc<CodedColumns>>,
 }
 
@@ -280,8 +280,8 @@ impl Reads {
         self.catalog.check_file(file, &self.projection)
     }
 
-    /// Reads all pages of a row group's column chunks, or only the given ones. The caller reserves the
-    /// memory.
+    /// Reads all pages of a row group's column chunks, or only the given ones. Takes no memory from the
+    /// budget.
     pub(crate) async fn read_pages(&self, group: usize, pages: Option<&GroupPages>) -> Result<Chunks> {
         self.read_footer(group).await?;
         let ranges = self.ranges(group, pages)?;
