@@ -46,7 +46,7 @@ pub(crate) use windows::windows;
 /// The result of a scan of local columns is kept on disk only if the scan reads at least this many bytes.
 const MIN_KEPT_LOCAL_BYTES: u64 = 4 << 20;
 
-/// The number of bytes of page indexes of one file that are read together.
+/// The number of bytes of indexes (page indexes and Bloom filters) of one file that are read together.
 const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
 
 /// Reads the columns that determine which rows are selected. Row groups that cannot be read are never
@@ -289,7 +289,7 @@ struct Examined {
     group: usize,
     stored: StoredGroup,
     matches: RowGroupMatch,
-    /// The parts of its page indexes that may decide about further rows.
+    /// The parts of its indexes (page indexes and Bloom filters) that may decide about further rows.
     parts: Vec<IndexPart>,
 }
 
