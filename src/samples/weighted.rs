@@ -135,8 +135,9 @@ impl Sample {
     }
 
     /// The number of rows in an epoch. Default with replacement: the number of rows with a weight over 0.
-    /// Default without replacement: as many rows as the weights permit if no row is drawn twice; for balanced
-    /// classes, as many rows of each class as the rarest class has.
+    /// Default without replacement: the sum of the weights of all rows divided by the largest weight, because
+    /// with more rows the heaviest row could not be drawn as often as its weight says; for balanced classes,
+    /// as many rows of each class as the rarest class has.
     #[must_use]
     pub fn rows(self, rows: u64) -> Self {
         Sample { rows: Some(rows), ..self }
