@@ -39,7 +39,8 @@ pub(super) struct Calendar {
     due: Vec<Due>,
 }
 
-/// The rows that a part gives in a tick, as places in its deal (the order in which its rows are delivered).
+/// The rows that a part gives in a tick, at least one, as places in its deal (the order in which its rows are
+/// delivered).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) part: u32,

@@ -51,7 +51,8 @@ pub struct Part {
 pub struct Pick {
     /// Ordinal of the part in its lane.
     pub part: u32,
-    /// Row in the part; in a shuffled pool, place in the part's [deal](super::deal).
+    /// Row in the part. If the lane has a pool, it is a place in the part's [deal](super::deal) until the row
+    /// is looked up there.
     pub row: u32,
 }
 

@@ -414,9 +414,9 @@ impl Position {
         self.mix.as_ref().map(|mix| mix.step)
     }
 
-    /// Refuses a position that another kind of loader saved, that has another number of sources, or, in a
-    /// mix, whose sources are mixed by other rules than those of `here`. Batches may differ, and so may
-    /// weights from the position's step on.
+    /// Refuses a position that another kind of loader saved, that has another format version or number of
+    /// sources, or, in a mix, whose sources are mixed by other rules than those of `here`. Batches may
+    /// differ, and so may weights from the position's step on.
     pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
         let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
         if self.is_mix() != here.is_some() {
