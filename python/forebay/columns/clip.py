@@ -26,10 +26,10 @@ class Clip:
     ``samples=`` the column has one image in each row, and a clip is made of the rows of a window. See
     ``docs/recipes/clips.md``.
 
-    The random draws are those of an :class:`Image` in this row, or in the first row of the window. A bad or
-    null image makes its whole row or window bad. All images of a clip have one size: ``image`` cannot be an
-    image of :meth:`Image.fit`. A cache keeps lists as they are stored, and the images of windows as if there
-    were no clip.
+    The random changes are those that an :class:`Image` would get in this row, or in the first row of the
+    window. A bad or null image makes its whole row or window bad. All images of a clip have one size:
+    ``image`` cannot be an image of :meth:`Image.fit`. A cache keeps lists as they are stored, and the images
+    of windows as if there were no clip.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Clip:
         ``stride``, starts at a random image. Draws depend on the seed of the shuffle, the epoch and the row.
     draws : {"together", "alone"}, default "together"
         ``"together"`` gives all images of a clip the same random crop, flip and change of colours;
-        ``"alone"`` gives each image its own. The rows of a :class:`Window` with ``frames="alone"`` always
-        draw alone.
+        ``"alone"`` gives each image its own. If a :class:`Window` has ``frames="alone"``, each of its images
+        always gets its own.
     layout : {"NTHWC", "NTCHW", "NCTHW"}, optional
         Order of the axes; T counts the images. "NCTHW" is for clips of one length. Default: that of ``image``, with T
         after N.
