@@ -29,9 +29,9 @@ class Window:
     Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images
     ``(windows, rows, H, W, C)``; text and lists are :class:`Ragged` with a value for each row of a window.
     The rows of a window follow each other in stored order, among the rows that a ``filter`` selects. A row
-    may be in several windows or in none. Batches, plans and states count windows; the window of a shuffle
-    counts rows. All images of a window get the same random crop, flip and colours, unless ``frames`` is
-    ``"alone"``. See ``docs/guide/samples.md``.
+    may be in several windows or in none. Batches, plans and states count windows, while ``window_rows`` of
+    :class:`Shuffle` counts rows. All images of a window get the same random crop, flip and colours, unless
+    ``frames`` is ``"alone"``. See ``docs/guide/samples.md``.
 
     ``by`` and ``within`` are stored names, as in filters. These columns are read before the first epoch, and
     the windows are kept on local disk if this read more than 4 MiB of local files or made any request to a

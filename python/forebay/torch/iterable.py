@@ -245,8 +245,8 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
 
 
 class _Walk(Iterator[dict[str, Any]]):
-    """One pass over the data set. It has a state, because ``StatefulDataLoader`` saves a pass that has ended,
-    and must get a pass without batches when it restores that."""
+    """One pass over the data set. It has a state, because ``StatefulDataLoader`` may save a pass that has
+    ended. Restoring that state must give a pass that delivers no batches."""
 
     def __init__(self, dataset: LoaderDataset) -> None:
         self._dataset = dataset

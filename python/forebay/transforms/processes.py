@@ -44,7 +44,7 @@ KILL_SECONDS = 5.0
 
 
 def pickled(functions: Functions) -> bytes:
-    """Pickles the functions. The error for a function that worker processes cannot get says what to do
+    """Pickles the functions. If a function cannot be sent to worker processes, the error says what to do
     instead."""
     advice = (
         "define them at the top level of a module, with functools.partial for arguments, or pass "
