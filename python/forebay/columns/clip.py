@@ -41,8 +41,8 @@ class Clip:
         Default: all images.
     stride : int, optional
         Distance from one image to the next, in images of the list or window. With ``frames``, the last image
-        is repeated if the list or window is too short. Default: 1, or with ``frames`` none, so that images
-        come from the whole list or window.
+        is repeated if the list or window is too short. Default: 1 without ``frames``; with ``frames``, images
+        are taken from the whole list or window.
     sampling : {"even", "random"}, default "even"
         How the ``frames`` images are chosen. ``"even"`` takes the middle image of each part or, with
         ``stride``, images around the middle. ``"random"`` takes a random image of each part or, with
@@ -56,7 +56,7 @@ class Clip:
         after N.
     at_most : int, optional
         The most images of a clip, if lists differ in length and ``frames`` is not given; a longer list is a bad row.
-        While a batch is made, it takes the memory of clips of this length.
+        While a batch is made, each of its clips takes the memory of a clip of this length.
 
     Raises
     ------

@@ -49,8 +49,8 @@ class Window:
         order. A row without a value in this column is in no window. Default: none.
     gap : float or datetime.timedelta, optional
         The largest difference in ``by`` between a row and the row before it. For times, it is a
-        ``timedelta``, or a number in the column's unit. Floats are compared at their precision. Default: any
-        difference.
+        ``timedelta``, or a number in the column's unit. In a column of floats, rounding errors are ignored.
+        Default: any difference.
     overlap : bool or int, default True
         With True, a window begins at each row. With False, windows share no row, and each window begins later
         in ``by`` than the end of the window before. An int is the number of rows that a window shares with

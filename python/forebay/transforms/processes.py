@@ -175,7 +175,7 @@ class Process:
     def is_idle(self) -> bool:
         """Whether the process is alive and has no batch to work on."""
         try:
-            # The connection of a process that has ended is readable, because its end is there to read.
+            # If the process has ended, `poll` returns True as well, because the end of the data can be read.
             return not self._under_way and not self._connection.poll(0)
         except OSError:
             return False
