@@ -100,7 +100,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._recipe = Recipe.of(loader)
         self._length = len(loader)
         self._process = os.getpid()
-        # The position of the loader in the original process. A copy in a worker continues at this position.
+        # The position, set in the original process, from which a copy in a worker process continues.
         self._origin = loader._origin
         # Shared with all copies: the number of the epoch after the last one that a worker began, and the
         # number of the origin from which that worker continued.
