@@ -253,8 +253,8 @@ impl Filter {
         names
     }
 
-    /// Whether rows of a file may match, as far as its constant columns and the statistics in the list of its
-    /// table show. Its footer is not needed.
+    /// Whether rows of a file may match, as far as the file's constant columns and the statistics in the file
+    /// list of its table show. The footer of the file is not needed.
     pub(crate) fn keeps(&self, Listed { constants, statistics }: &Listed<'_>) -> bool {
         self.outcomes(&prune::Seen { constants, stored: None, listed: *statistics }).yes
     }
