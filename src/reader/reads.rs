@@ -192,7 +192,8 @@ impl Reads {
     }
 
     /// The memory that a row group of `rows` rows, or the largest of its pieces, takes while no other row
-    /// group is in memory. Lists take `listed` bytes for each row.
+    /// group is in memory. Lists of row numbers take `listed` bytes for
+    /// each row.
     pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
