@@ -236,7 +236,8 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
 
 
 def _lists(name: str, values: list[Any], empty: Empty) -> Ragged:
-    """Makes a :class:`Ragged` of the lists of a column. The items of all lists become one array."""
+    """Makes a :class:`Ragged` of the lists of a column. The items of all lists are stacked
+    together, like the values of a column."""
     lists = [value.tolist() if isinstance(value, Ragged) else value for value in values]
     for at, value in enumerate(lists):
         if not isinstance(value, (list, tuple)):
