@@ -41,7 +41,7 @@ const MAX_ROWS: u64 = 1 << 40;
 /// Each row is drawn as often as its weight says: exactly on average, and rounded down or up in each epoch.
 /// This also holds for the rows of a class together. All ranks have the same number of batches. The rows of
 /// an epoch depend only on the data, the seed and the number of the epoch. A row that is drawn several times
-/// has another random crop each time.
+/// gets a different random crop each time.
 ///
 /// ```
 /// use forebay::samples::Sample;
