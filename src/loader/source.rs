@@ -350,7 +350,7 @@ impl Source {
     }
 
     /// Takes over the ranges of rows that a saved order skips, if the user gave no `skip_steps`. Fails if the
-    /// user gave some that lack a saved range which ends after row `row` of `epoch`.
+    /// user's `skip_steps` lack a saved range that ends after row `row` of `epoch`.
     pub(super) fn take_skips(
         &self,
         order: &mut OrderSpec,
