@@ -147,8 +147,8 @@ impl Window {
         Window { by: Some(column.into()), ..self }
     }
 
-    /// The largest step in [`by`](Self::by) from one row to the next, compared to within the precision of
-    /// floats. Default: any step.
+    /// The largest step in [`by`](Self::by) from one row to the next. A step may be larger by the rounding
+    /// error of floats. Default: any step.
     #[must_use]
     pub fn gap(self, gap: impl Into<Gap>) -> Self {
         Window { gap: Some(gap.into()), ..self }
