@@ -116,7 +116,7 @@ impl Samples {
         Some(serde_json::to_string(&deciding).unwrap_or_default())
     }
 
-    /// Whether each epoch combines the rows into other samples.
+    /// Whether each epoch combines the rows into different samples than other epochs.
     pub(crate) fn are_reshuffled(&self) -> bool {
         match self {
             Samples::Packs(pack) => pack.is_reshuffled(),

@@ -106,9 +106,9 @@ def decode_image(
     seed, epoch : int, default 0
         Seed and epoch of the random draws.
     rows : int or sequence of int, optional
-        Row number of the first image, after which the others are counted, or one for each. Default: 0 for
-        the first. Images with equal seed, epoch, row number and column have equal draws: the draws of a
-        loader with this seed and epoch for the row with this number in its data set, in the stored order.
+        Row number of the first image, from which the others are counted on, or a row number for each image.
+        Default: 0. Images with equal seed, epoch, row number and column get equal random draws. A loader
+        with this seed and epoch makes the same draws for the row with this number, counted as stored.
     column : str, default "image"
         Name of the column that the loader would read.
     out : numpy.ndarray, optional
@@ -118,9 +118,9 @@ def decode_image(
         Number of threads that decode several images. The pixels do not depend on it. Default: one for
         each processor that the process may use.
     on_bad_row : {"raise", "fill"} or Skip, default "raise"
-        What to do with an image of several that cannot be decoded or is null: raise for the first one;
-        deliver pixels of 0, or an array without pixels if each image has its own size; or leave it out
-        with :class:`Skip`. The last two need ``skipped``.
+        Treatment of an image that cannot be decoded or is null, if ``data`` has several images: raise for
+        the first one; deliver pixels of 0, or an array without pixels if each image has its own size; or
+        leave it out with :class:`Skip`. The last two need ``skipped``.
     skipped : list, optional
         Receives the exception of each image that was left out or filled. Its ``row`` is the number of the
         image. It must be given unless ``on_bad_row`` is ``"raise"``.
@@ -169,8 +169,8 @@ class Batch(Mapping[str, Any]):
     - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
     - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and
       a vector of Spark ML, dense or sparse, is the list of all its values,
-    - arrays with several sides that differ from row to row are a :class:`Ragged` that returns each row as an
-      array,
+    - arrays in which several dimensions differ from row to row are a :class:`Ragged` that returns each row as
+      an array,
     - a structure is a dict of its fields, each of them any of these again,
     - times are ``datetime64`` or ``timedelta64``,
     - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as

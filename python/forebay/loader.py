@@ -205,10 +205,11 @@ class Loader:
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     balance : str or iterable of str, optional
-        Columns whose numbers, or the lengths of whose lists or texts, say what a row costs. Rows are ordered so that in
-        each step all ranks get about the same cost, and steps cost about the same too; up to four columns are balanced
-        together. A pack that is balanced by the packed column costs the sum of the squares of its lengths. Any other
-        sample costs as much as its rows together. Needs ``shuffle``. Default: costs do not matter.
+        Columns that say what a row costs: by their numbers, or by the lengths of their lists or texts. Rows
+        are ordered so that in each step all ranks get about the same cost, and steps cost about the same too.
+        Up to four columns are balanced together. A pack that is balanced by the packed column costs the sum
+        of the squares of its lengths. Any other sample costs as much as its rows together. Needs ``shuffle``.
+        Default: costs do not matter.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
@@ -775,9 +776,9 @@ class Loader:
     def report(self, to: str | os.PathLike[str]) -> str:
         """Writes a page of HTML about the run so far: why the training loop waits, over time and by stage.
 
-        Call it while the loop runs, for example after each epoch, or after it. The page has no scripts and
-        loads nothing. It shows the bottleneck, the loop's own work and its waits for each stage over time,
-        the rate, the latency of ``next``, and all figures, also as JSON.
+        Call it while the loop runs, for example after each epoch, or when the loop has ended. The page has no
+        scripts and loads nothing. It shows the bottleneck, the loop's own work and its waits for each stage
+        over time, the rate, the latency of ``next``, and all figures, also as JSON.
 
         Parameters
         ----------

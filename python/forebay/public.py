@@ -9,8 +9,8 @@ __all__: list[str] = []
 
 
 def publish(door: str) -> None:
-    """Sets ``__module__`` of the objects in ``__all__`` of the public module named ``door`` to that module.
-    Only objects that this package defines are changed."""
+    """Sets ``__module__`` to ``door``, the name of a public module, for the objects that the ``__all__`` of
+    that module lists. Only objects that this package defines are changed."""
     module = sys.modules[door]
     for name in module.__all__:
         made = getattr(module, name)

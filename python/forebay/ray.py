@@ -171,9 +171,9 @@ def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
     """Fills the caches of all nodes of the cluster at the same time, before training.
 
     Each node with processors puts all rows of the data set into its own cache, as far as they fit, because
-    with a shuffle window its workers read other row groups in each epoch. If the data set is larger than the
-    disk of a node, call ``train.warm(share=True)`` in the training function instead: it fills the cache with
-    the row groups that the worker reads in its next epoch.
+    with a shuffle window its workers read different row groups in each epoch. If the data set is larger than
+    the disk of a node, call ``train.warm(share=True)`` in the training function instead: it fills the cache
+    with the row groups that the worker reads in its next epoch.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StatsColumn", "bar", "warm"]
 
-# The bars that are still shown. They are closed when the interpreter exits, because rich draws a bar once
-# more at its end, which it cannot do later during the exit.
+# The bars that are still shown. They are closed as soon as the interpreter begins to exit, because closing a
+# bar makes rich draw it once more, which is impossible later in the exit.
 _SHOWN: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()
 
 

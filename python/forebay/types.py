@@ -130,13 +130,13 @@ class OrderDict(_OrderDict, total=False):
     denied: str
     """A hash of the denied rows. The key is absent if no rows are denied."""
     samples: str
-    """The option ``samples`` as JSON. If the key is present, numbers of rows in the state count samples."""
+    """The option ``samples`` as JSON. If the key is present, the state counts samples in place of rows."""
     balance: list[str]
     """The columns of the option ``balance``, which say what a row costs. The key is absent without this
     option."""
     skipped: list[list[int]]
-    """Ranges of rows that are skipped, each as the number of its epoch, its first row, and the row after its
-    last. The key is absent if there are none."""
+    """Skipped ranges of rows, each a list of three numbers: the epoch, the first row, and the row after the
+    last. The key is absent if no rows are skipped."""
 
 
 class SplitDict(TypedDict):
@@ -167,7 +167,7 @@ class _StateDict(TypedDict):
     """Fingerprint of the data set."""
     order: OrderDict
     epoch: int
-    """Number of the epoch under way, or of the next one between epochs."""
+    """Number of the current epoch. Between two epochs it is the number of the next one."""
     row: int
     """Number of rows of the epoch that all ranks together gave to their training loops."""
 
@@ -205,7 +205,8 @@ class _SourceStateDict(TypedDict):
     """Fingerprint of the data set of the source."""
     order: OrderDict
     first_pass: int
-    """The number of the first pass over the source in this epoch, counted through all epochs."""
+    """The number of the pass over the source with which this epoch began. Passes are numbered on from epoch
+    to epoch."""
     rows: int
     """Number of rows of the source that the epoch has delivered, over all ranks."""
 
@@ -231,12 +232,13 @@ class _MixStateDict(TypedDict):
     row: int
     """Number of rows of all sources that all ranks together gave to their training loops in this epoch."""
     step: int
-    """The number of the next step, counted through all epochs."""
+    """The number of the next step. Steps are numbered on from epoch to epoch."""
     sources: list[SourceStateDict]
     stop: Literal["first", "last"]
     repeat: bool
     schedule: list[tuple[int, list[int]]]
-    """Lists of weights, each with the step from which it holds. Weights are integers whose ratio matters."""
+    """Pairs of a step and the weights of the sources from this step on. Weights are integers, and only their
+    ratio matters."""
     split: SplitDict
 
 
@@ -379,8 +381,8 @@ class PlanDict(_PlanDict):
     batch_bytes: int
     """Bytes of the memory budget that are reserved for batches."""
     expected_memory: int
-    """Bytes that row groups and batches are expected to take at their peak, from the average lengths in the
-    footers, while the next epoch is being read as well."""
+    """Bytes that row groups and batches are expected to take at their peak, which is reached while the next
+    epoch is being read as well. They are computed from the average lengths in the footers."""
     most_memory: int
     """The largest number of bytes that row groups and batches take; ``memory`` or less."""
     staying_bytes: int
@@ -400,8 +402,8 @@ class SourcePlanDict(TypedDict):
     passes: int
     """Number of passes over the source that the epoch begins."""
     unread: int
-    """Number of rows in the passes over the source that are not read: the rows left at the end of the last
-    pass, and the rows of skipped steps."""
+    """Number of rows that these passes leave unread: the rows left at the end of the last pass, and the rows
+    of skipped steps."""
 
 
 class MixPlanDict(TypedDict):
@@ -413,7 +415,7 @@ class MixPlanDict(TypedDict):
     steps: int
     """Number of batches, the same on every rank."""
     first_step: int
-    """The number of the first step of the epoch, counted through all epochs."""
+    """The number of the first step of the epoch. Steps are numbered on from epoch to epoch."""
     rows: int
     """Number of rows over all ranks."""
     lanes: int
@@ -510,7 +512,7 @@ class QueuesDict(TypedDict):
 
 
 class MemoryDict(TypedDict):
-    """Bytes in flight, and their limits."""
+    """Bytes that batches and row groups take in memory, and the limits of these numbers."""
 
     budget: int
     batches: int
@@ -534,7 +536,7 @@ class TrafficDict(TypedDict):
     throttled: int
     stalls: int
     concurrency: int
-    """The largest number of concurrent requests; 0 for local files."""
+    """The current limit on concurrent requests; 0 for local files."""
     first_byte_us: int
     """Median time to the first byte of the latest requests, in microseconds; 0 for local files."""
     request_us: int

@@ -34,8 +34,8 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 /// - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
 /// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries, and
 ///   a vector of Spark ML, dense or sparse, is the list of all its values,
-/// - arrays with several sides that differ from row to row are a :class:`Ragged` that returns each row as an
-///   array,
+/// - arrays in which several dimensions differ from row to row are a :class:`Ragged` that returns each row as
+///   an array,
 /// - a structure is a dict of its fields, each of them any of these again,
 /// - times are ``datetime64`` or ``timedelta64``,
 /// - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as
@@ -115,8 +115,8 @@ impl Batch {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
-    /// Makes the arrays of all columns of numbers when the first array of the batch is read. They are views:
-    /// recording the time for each of them would take longer than making it.
+    /// Makes the arrays of all columns of numbers when the first array of the batch is read, and records one
+    /// time for all. The arrays are views: recording a time for each would take longer than making it.
     fn make_numbers(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_numbers.set(py, ()).is_err() {
             return Ok(());

@@ -19,7 +19,7 @@ pub(crate) const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 /// A capsule with a schema, and a capsule with an array of this schema.
 pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
-/// Refuses a column with a name that Arrow's interface cannot pass on, because its texts end at the first
+/// Refuses a column if a name in it has a zero byte, because Arrow's C interface ends each text at the first
 /// zero byte. The name may be that of the column, of a field in it, or of a time zone.
 fn check_names(py: Python<'_>, column: &Field) -> PyResult<()> {
     let Some((what, name)) = unspoken(column) else { return Ok(()) };

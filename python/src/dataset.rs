@@ -155,8 +155,8 @@ impl Dataset {
         }
     }
 
-    /// Returns, for each table in the order of its locations, the location, the identity, and the text that
-    /// opens the same version again.
+    /// Returns the location and the identity of each table, and the text with which the same version can be
+    /// opened again. The tables are in the order of the locations.
     fn tables(&self) -> Vec<(String, String, String)> {
         let tables = self.dataset.tables().iter();
         tables.map(|table| (table.location.to_string(), table.id.to_string(), table.opened_as())).collect()

@@ -105,7 +105,8 @@ impl Element {
 /// next batch. The value of the key is not used.
 const PADDED: &str = "forebay:padded";
 
-/// A block of memory with a shape, in row-major order, which it keeps alive.
+/// A block of memory whose elements form an array with this shape, in row-major order. It keeps the memory
+/// alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
     /// The memory, which begins at the first element.
@@ -250,7 +251,8 @@ fn timedelta(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The shape that a tensor column's metadata declares; `None` if it has none, or not `length` elements.
+/// The shape that the metadata of a tensor column declares. `None` if it declares none, or a shape that does
+/// not have `length` elements.
 fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
     if field.metadata().get(EXTENSION_NAME)? != TENSOR {
         return None;

@@ -44,13 +44,14 @@ impl Image {
         self.spec.clone()
     }
 
-    /// Wraps `spec`, or raises if it is invalid already, whatever methods are called later.
+    /// Wraps `spec`, or raises an error if it has a mistake that no later method call can correct.
     fn with(py: Python<'_>, spec: Spec) -> PyResult<Self> {
         spec.validate_so_far().or_raise(py)?;
         Ok(Image { spec })
     }
 
-    /// Returns this image with an automatic augmentation, after checking the arguments that all of them have.
+    /// Returns this image with the automatic augmentation `augment`. Checks `interpolation` and `fill`, which
+    /// are arguments of every automatic augmentation.
     fn augmented(
         &self,
         py: Python<'_>,

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
 
-/// The time between two checks for Ctrl-C during a wait. It is a quarter of the promised 0.2 s, and long
-/// enough that the checks cost nothing noticeable.
+/// The time between two checks for Ctrl-C during a wait. It is short enough that Ctrl-C takes effect within
+/// 0.2 s, and long enough that the checks cost nothing noticeable.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// Runs `work` on a separate thread, and waits without the interpreter's lock. Ctrl-C ends the wait; the
@@ -62,8 +62,8 @@ impl Advance {
     }
 }
 
-/// Runs `work` like [`interruptible`], and calls `report` with the progress when it changes. The work also
-/// ends early, after Ctrl-C or if `report` raises an exception.
+/// Runs `work` like [`interruptible`], and calls `report` with the progress when it changes. After Ctrl-C, or
+/// if `report` raises an exception, the work itself ends early, and not only the wait for it.
 pub(crate) fn reported<T: Send + 'static>(
     py: Python<'_>,
     report: Option<&Bound<'_, PyAny>>,

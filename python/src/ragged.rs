@@ -34,7 +34,8 @@ impl Offsets {
     }
 
     /// Returns the rows as arrays whose sides (dimensions) have the given lengths; `None` is a length that
-    /// differs between rows. The sides after the last `None` are one side of `items`.
+    /// differs between rows. Unless the rows are nested lists, `items` has all sides after the last `None`
+    /// joined into one.
     pub(crate) fn arrays<'py>(
         self,
         py: Python<'py>,

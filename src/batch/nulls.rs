@@ -96,7 +96,8 @@ pub fn null_field(column: &dyn Array, row: usize) -> Vec<String> {
     }
 }
 
-/// The indices of the lists, given by their offsets, in which an item lacks a needed value.
+/// The indices of the lists in which an item lacks a needed value. `offsets` says where in `items` each list
+/// begins and ends.
 fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
     let offset = |at: usize| offsets[at].as_usize();
     let (first, last) = (offset(0), offset(offsets.len() - 1));

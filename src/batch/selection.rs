@@ -9,8 +9,8 @@ use forebay_base::processor;
 pub enum Selection {
     /// For each output row, its source and its number in the source.
     Rows(Vec<(u32, u32)>),
-    /// Rows in any order, but with long stretches of rows that come from one source. This takes half the
-    /// bytes of a source and a row for each output row.
+    /// Rows in any order, but with long stretches of rows that come from one source. The source is stored
+    /// once for a whole stretch, so an output row takes half the bytes that it takes in `Rows`.
     Stretches {
         /// The rows in output order.
         rows: Vec<u32>,
@@ -79,10 +79,11 @@ const MIN_RUN_ROWS: usize = 8;
 /// saves.
 const MIN_STRETCH_ROWS: usize = 64;
 
-/// The least number of rows in all sources together with which their columns are too large for the
+/// If all sources together have at least this number of rows, their columns are too large for the
 /// second-level cache.
 const MIN_SPREAD_ROWS: usize = 1 << 17;
-/// Scattered rows are sorted by stretches of 2 to the power of this number of rows, about a page of memory.
+/// Scattered rows are sorted by the stretch that they are in. A stretch has 2 to the power of this number of
+/// rows, about a page of memory.
 const STRETCH_ROWS_SHIFT: u32 = 10;
 
 /// The number of output rows that are written together, whose values fit into a first-level cache.
@@ -351,8 +352,8 @@ impl Selection {
         }
     }
 
-    /// Calls `visit` with the source, the first row and the number of rows of each run, one by one for rows
-    /// that are not known to be consecutive.
+    /// Calls `visit` with the source, the first row and the number of rows of each run. If the rows are not
+    /// known to be consecutive, each row is passed as a run of one row.
     pub(super) fn for_each_run(&self, mut visit: impl FnMut(usize, usize, usize)) {
         match self {
             Selection::Runs { runs, .. } => {
@@ -607,8 +608,9 @@ fn breaks_within(
     (breaks < parts).then_some(breaks)
 }
 
-/// Reads a source in order if most of it will soon be read at random. In order, the processor fetches ahead
-/// at the memory's full speed; at random, it waits for one line after another.
+/// Reads a whole source in order, and so into the cache, if at least a quarter of it will soon be read at
+/// random. In order, the processor fetches ahead at the memory's full speed; at random, it waits for one line
+/// after another.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
     const WORTHWHILE_SHARE: usize = 4;
     if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= MIN_STREAMED_BYTES {

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-/// How many bytes are read at a time, as the kernel's read-ahead does for a sequential reader.
+/// How many bytes are read at a time: long reads, like those of a kernel that reads ahead for a sequential
+/// reader.
 const READ_BYTES: usize = 4 << 20;
 /// How many bytes of a file are read at most: enough for a measurement, and too few to disturb others.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;

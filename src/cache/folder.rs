@@ -130,8 +130,8 @@ impl Folder {
     }
 
     /// Checks again that the folder may be used, and creates the folder for the files of this layout. The
-    /// user's folder itself is not created again: if its disk was unmounted, rows would fill the disk with
-    /// the mount point.
+    /// user's folder itself is not created again: if its disk was unmounted, a new folder would be on the
+    /// disk that holds the mount point, and rows would fill that disk.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
         make_private(&self.root).map_err(|error| failed("written to", &error))?;
@@ -159,7 +159,8 @@ impl Folder {
         Ok(())
     }
 
-    /// A folder that an error suggests in place of this one, which may hold the data set itself.
+    /// Another folder, which an error message suggests for the cache: the given folder may hold the data set
+    /// itself.
     fn beside(&self) -> PathBuf {
         match self.given.file_name() {
             Some(name) => self.given.with_file_name(format!("{}-cache", name.to_string_lossy())),
@@ -311,8 +312,8 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether an operation failed because of the item at one path and not because of the disk: the item is a
-/// link or a folder, or a file that may not be read or removed.
+/// Whether an operation failed because of one path, and not because the disk failed: there is a link or a
+/// folder at this path, or a file that may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
     matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK | rustix::io::Errno::NXIO))

@@ -186,7 +186,7 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     Ok(if belongs(&text) { Integrity::Sound(body) } else { Integrity::Damaged })
 }
 
-/// Whether `file` ends like an entry of its length, and so is worth reading into memory.
+/// Whether `file` ends with a trailer that fits the file's length. Only then is it worth reading into memory.
 pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(before_trailer) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
@@ -216,7 +216,8 @@ struct Trailer {
 }
 
 impl Trailer {
-    /// Parses the trailer of a file of `length` bytes. `None` if its lengths contradict that.
+    /// Parses the trailer of a file of `length` bytes. `None` if the magic bytes are wrong, or if the lengths
+    /// in the trailer do not add up to `length`.
     fn read(trailer: &[u8; TRAILER_BYTES], length: u64) -> Option<Trailer> {
         let number =
             |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));

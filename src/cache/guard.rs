@@ -36,7 +36,7 @@ static MAPS: [GuardSlot; SLOTS] =
 /// The slots that are free again, and how many slots were ever taken.
 static FREE: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
 
-/// How many slots were ever taken, as the handler reads it.
+/// A copy of the number of slots that were ever taken, which the handler can read without a lock.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The previous handler of SIGBUS; null if there was none. It is never freed, since the handler may be
@@ -103,8 +103,8 @@ impl Drop for Guarded {
 impl MapPages {
     const NONE: MapPages = MapPages(0);
 
-    /// How many bits hold the number of pages. The other bits hold the number of the first page, of an
-    /// address of at most 48 bits; Linux maps below 2^48 unless a program asks for a higher address.
+    /// How many bits hold the number of pages. The other bits hold the number of the first page; they suffice
+    /// for addresses below 2^48, where Linux puts maps unless a program asks for a higher address.
     const COUNT_BITS: u32 = 28;
 
     /// The pages of `length` bytes from `start` on, which is the beginning of a page. `None` if the numbers
@@ -156,8 +156,8 @@ fn take_over() -> io::Result<()> {
         BEFORE.store(Box::into_raw(Box::new(current)), Release);
         let mut ours: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as libc::sighandler_t;
-        // The handler runs on the thread's signal stack, if it has one: the previous handler may need it,
-        // since it may also handle stack overflows.
+        // If the thread has a signal stack, the handler runs on that stack. The previous handler, to which
+        // ours may pass the signal, may need it to handle a stack overflow.
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigemptyset(&raw mut ours.sa_mask);
         if libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) != 0 {

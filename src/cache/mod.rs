@@ -226,8 +226,8 @@ impl DiskCache {
         file_rate(&folder.entry(largest.name))
     }
 
-    /// The speed of reading from the disk before it has entries, in bytes per second, measured with an
-    /// unnamed file that is written and read. `None` if the file system has no direct reads.
+    /// The speed of the disk of a cache that has no entries yet, in bytes per second. It is measured by
+    /// writing and reading an unnamed file. `None` if the file system has no direct reads.
     pub(crate) fn empty_disk_rate(&self) -> Option<f64> {
         disk::rate_of_new(self.folder()).ok()
     }
@@ -492,7 +492,7 @@ impl DiskCache {
                 count(&self.0.counters.damaged);
                 let _ = self.0.space.remove(path, found.len());
             }
-            // An item that is not a file is removed without the ledger, which counts only files.
+            // Anything else at this path is removed without the ledger, which counts only files.
             Ok(_) if folder::clear(path).is_ok_and(|stays| !stays) => count(&self.0.counters.damaged),
             _ => {}
         }

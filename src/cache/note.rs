@@ -19,8 +19,8 @@ impl DiskCache {
         parse(&text)
     }
 
-    /// Writes a note under `key`, and returns it. If another process has written a note before that `parse`
-    /// can read, keeps and returns that note. Failing to write the note is not an error.
+    /// Writes a note under `key`, and returns it. If there already is a note that `parse` can read, keeps and
+    /// returns that earlier note instead. Failing to write the note is not an error.
     pub(crate) fn keep_note<T>(&self, key: &Key, text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         if let Err(error) = self.write_note(key, text, false)
             && error.kind() == io::ErrorKind::AlreadyExists

@@ -192,7 +192,7 @@ impl Space {
         Ok(over.max((keep_free(disk.size) + wanted).saturating_sub(disk.free)))
     }
 
-    /// Evicts entries that may go, until at most `enough` bytes are left.
+    /// Evicts entries until the cache has at most `enough` bytes, or none of the others may be evicted.
     fn evict(&self, ledger: &mut Ledger, enough: u64, state: &mut SpaceState) -> io::Result<()> {
         if state.counted.is_none_or(|counted| counted.elapsed() > COUNT_EVERY) {
             state.counted = Some(Instant::now());

@@ -89,7 +89,8 @@ pub struct CacheStats {
     pub bytes: u64,
     /// The limit of the size of all entries, in bytes.
     pub max_bytes: u64,
-    /// The hits and misses of all processes, up to their last epochs.
+    /// The hits and misses of all processes. Each process adds its own once in an epoch, and when it closes a
+    /// loader.
     pub past: PastStats,
     /// The reason why nothing is looked up at present; `None` if the cache works.
     pub reading_off: Option<Off>,

@@ -26,8 +26,8 @@ pub enum Tier {
     Auto,
     /// Cells as they are stored, which serve every image size and augmentation.
     Rows,
-    /// JPEGs of the largest size that the loader needs. They are smaller and faster to decode than stored
-    /// images that are larger than that.
+    /// JPEGs scaled down to the largest size that the loader needs. They take less space and are faster to
+    /// decode than larger stored images.
     Resized,
     /// The coefficients of JPEGs (their content before the lossless Huffman coding). They take a quarter to a
     /// half more space than the JPEGs, serve every size and augmentation, and are decoded without reading

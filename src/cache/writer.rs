@@ -138,8 +138,8 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == Io::NotFound => return Ok(true),
-        // An item that cannot be opened is not a partial file that the cache made, so no process has locked
-        // it.
+        // A link or an unreadable file at this path is not a partial file that the cache made, so no process
+        // has locked it.
         Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
             return fs::remove_file(path).map(|()| true);
         }

@@ -286,9 +286,9 @@ pub(super) fn lists_of_bytes(data_type: &DataType) -> Option<Option<usize>> {
 
 /// The bytes of one cell.
 ///
-/// Other processes may change the bytes at any time if they are mapped from a file of the cache. The loader
-/// then makes the batch again, but a decoder that reads a byte twice must get the same value: such decoders
-/// read a copy.
+/// Other processes may change the bytes at any time if they are mapped from a file of the cache. If they did,
+/// the loader makes the batch again. A decoder that must get the same value when it reads a byte twice reads
+/// a copy.
 pub(crate) struct Cell<'a> {
     bytes: &'a [u8],
     /// The memory for a copy, if other processes may change the bytes.

@@ -209,7 +209,7 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The codec of a column with this name that marks the items of a row that are not padding.
+    /// The codec of the mask column `name`, which marks the items of a row that are not padding.
     fn mask(&self, name: &str) -> Option<Arc<dyn FollowImage>> {
         let _ = name;
         None
@@ -522,8 +522,8 @@ impl Codec {
         }
     }
 
-    /// Whether null rows can be filled with a value. Boxes and points cannot, since one value does not make a
-    /// row of them.
+    /// Whether null rows can be filled with a value. Null rows of boxes or points cannot, since a box or a
+    /// point has several values.
     pub(crate) fn takes_fill(&self) -> bool {
         !matches!(self, Codec::Follow(_) | Codec::FollowOf(..))
     }
@@ -613,9 +613,9 @@ impl Column {
     }
 }
 
-/// Delivers the column `made`, which was computed from a stored column, with the codec `inner`. Adds the rows
-/// that were `bad` already, in order. `is_as_delivered` says whether `made` has the form in which columns
-/// without a codec are delivered.
+/// Delivers the column `made`, which was computed from a stored column, with the codec `inner`. The rows in
+/// `bad` were bad already, and are merged into the bad rows that it returns. `is_as_delivered` says whether
+/// `made` has the form in which columns without a codec are delivered.
 pub(super) fn after_making(
     made: ArrayRef,
     bad: Vec<BadValue>,

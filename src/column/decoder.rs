@@ -72,18 +72,17 @@ pub trait Decoder: fmt::Debug + Send + Sync {
     /// Decodes a cell into its slot.
     ///
     /// `cell` has the bytes of one binary value or text. `slot` takes the values of one row, in row-major
-    /// order and native byte order, and has exactly their length; it holds bytes of an earlier batch, so that
-    /// all of it must be written. It need not be aligned. `key` differs from row to row, from column to
-    /// column and from epoch to epoch: seed a generator with it, so that random choices do not depend on
-    /// thread or rank. The rows of a window share a key, unless its [frames](crate::samples::Frames) are
-    /// alone.
+    /// order and native byte order, and has exactly their length; it holds bytes of an earlier batch, so all
+    /// of it must be written. It need not be aligned. `key` differs from row to row, from column to column
+    /// and from epoch to epoch: seed a generator with it, so that random choices do not depend on thread or
+    /// rank. The rows of a window share a key, except with [`Frames::Alone`](crate::samples::Frames::Alone).
     ///
     /// Several threads call it at once. Its allocations do not count in the loader's memory budget.
     ///
     /// # Errors
-    /// An error of any kind, or a panic, makes a bad row: `on_bad_row` decides whether it ends the epoch,
-    /// with its place, or is counted and skipped. A place that the error already has becomes a part of its
-    /// text.
+    /// An error of any kind, or a panic, makes a bad row: `on_bad_row` decides whether the row ends the epoch
+    /// with an error that names its file and row, or is counted and skipped. If the error names a file or a
+    /// row itself, they become a part of its text.
     fn decode(&self, cell: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 

@@ -156,8 +156,8 @@ impl DecodeCells for ImageCodec {
         Ok(Some(PackedValues::Images(sizes)))
     }
 
-    /// Decoding raw pixels is little more than a copy, so a task takes more cells of them than of encoded
-    /// images.
+    /// Decoding raw pixels is little more than a copy, so a task decodes more cells of raw pixels than of
+    /// encoded images.
     fn cells_per_task(&self) -> usize {
         if self.image.raw_pixels().is_some() { copied_per_task(self.slot) } else { CELLS_PER_TASK }
     }

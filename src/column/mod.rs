@@ -146,7 +146,7 @@ pub struct ColumnSpec {
 }
 
 impl ColumnSpec {
-    /// Calls `each` for every option. The order is that in which specs are written and loaders check options.
+    /// Calls `each` for every option, in the order in which specs are written and loaders check options.
     pub(crate) fn each<E: EachOption>(each: &mut E) -> Result<(), E::Error> {
         macro_rules! each_field {
             ($($field:ident),*) => {

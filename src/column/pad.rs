@@ -21,9 +21,9 @@ use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 
 /// Lists of numbers as rows of one length, such as tokens: shape `[rows, length]`.
 ///
-/// With a given length the column has Arrow's type `FixedSizeList`. Otherwise the length is that of the
-/// longest list in each batch, or the next [multiple](Pad::multiple) of a number, and the column is a
-/// `LargeList`, whose type is the same in all batches.
+/// With a given length and no [multiple](Pad::multiple), the column has Arrow's type `FixedSizeList`.
+/// Otherwise the rows of a batch are as long as its longest list, rounded up to the multiple if one is set.
+/// The column is then a `LargeList`, whose type is the same in all batches.
 ///
 /// A list that is shorter than the row is filled up at its end, or at its start if [`side`](Pad::side) says
 /// so. A longer list makes a bad row, or is [cut off](Pad::truncate). A row is also bad if its list is null
@@ -67,8 +67,8 @@ impl Pad {
         Pad { length: Some(length), ..Pad::default() }
     }
 
-    /// Makes rows as long as the longest list of their batch. Shorter lists are filled up with 0. Bad rows,
-    /// which are left out of the batch, count too when its longest list is determined.
+    /// Makes rows as long as the longest list of their batch. Shorter lists are filled up with 0. The
+    /// longest list may be that of a bad row, although this row is left out of the batch.
     ///
     /// ```
     /// assert_ne!(forebay::column::Pad::longest(), forebay::column::Pad::new(2_048));
@@ -78,8 +78,8 @@ impl Pad {
     }
 
     /// Makes rows as long as the longest list of their batch, rounded up to a multiple of this number, so
-    /// that batches have few different shapes. With [`Pad::new`], the `length` is then the most that a row
-    /// may have. Default: lengths are not rounded up.
+    /// that batches have few different shapes. After [`Pad::new`], no row is longer than the
+    /// `length` given there. Default: lengths are not rounded up.
     ///
     /// ```
     /// use forebay::column::Pad;

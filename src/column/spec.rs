@@ -16,8 +16,8 @@ impl ColumnSpec {
         found.given
     }
 
-    /// Whether a value can replace nulls of the column, according to the option that delivers it; `None` if
-    /// no option does.
+    /// Whether the option that delivers the column accepts this value in place of nulls; `None` if no option
+    /// delivers the column.
     pub(crate) fn takes_fill(&self, stored: &Field, fill: &Fill) -> Option<bool> {
         let given = self.given();
         given.iter().find(|given| given.delivers).map(|given| given.option.takes_fill(stored, fill))

@@ -82,8 +82,8 @@ impl Decoding {
     }
 
     /// Makes the delivered column, if no option of the user does. `field` describes the column after its
-    /// arrays were converted to lists and its numbers were cast. Returns `None` if the column is delivered as
-    /// `field` is, without further decoding.
+    /// arrays were converted to lists and its numbers were cast. Returns `None` if the column needs no
+    /// further decoding, and is delivered as `field` describes it.
     ///
     /// # Errors
     /// The errors of [`ColumnOption::column`].
@@ -135,7 +135,7 @@ fn image(declared: &Declared, mut shape: Vec<Option<usize>>) -> Result<Decoding>
     };
     let is_grey = match shape[..] {
         [_, _] => true,
-        // The decoder delivers an image with one channel without a dimension for the channel, so it is
+        // The decoder delivers a grey image without a dimension for its only channel, so this dimension is
         // removed here.
         [_, _, Some(1)] => shape.pop().is_some(),
         [_, _, Some(3) | None] => {

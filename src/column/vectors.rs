@@ -40,7 +40,7 @@ impl VectorCodec {
         }
     }
 
-    /// The codec of the mask of padded vectors, which `inner` makes from the lists.
+    /// The codec for the mask of padded vectors. The codec `inner` makes the mask from the lists.
     pub(crate) fn of_mask(inner: Arc<dyn Gather>) -> Self {
         VectorCodec { inner }
     }

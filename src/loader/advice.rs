@@ -1,4 +1,5 @@
-//! Advice for better mixing where few row groups fit the window: pieces of row groups, or a larger window.
+//! Advice for better mixing if few row groups fit the shuffle window: cut row groups into pieces, or make the
+//! window larger.
 
 use std::fmt;
 
@@ -6,12 +7,12 @@ use serde::Serialize;
 
 use crate::shard::{OrderSpec, Split, expected_distinct, parts_of_a_batch};
 
-/// Advice is given only if a batch has rows from fewer row groups than this share of the number that a
-/// uniformly drawn batch would have.
+/// Advice is given only if the number of row groups in a batch is below this share of the number in a batch
+/// that is drawn uniformly from all rows.
 const POORLY_MIXED_SHARE: f64 = 0.7;
 
-/// The advice aims for batches with rows from this share of the row groups that a uniformly drawn batch would
-/// have. A larger share would need far smaller pieces, or a far larger window.
+/// The advice aims for batches that have this share of the number of row groups in a uniformly drawn batch. A
+/// larger share would need far smaller pieces, or a far larger window.
 const WELL_MIXED_SHARE: f64 = 0.8;
 
 /// The smallest piece that is advised, since each piece is read separately.
@@ -110,7 +111,7 @@ impl Tried<'_> {
             BetterMixing {
                 option: MixingOption::PieceRows,
                 rows,
-                // Two parts of a batch may belong to one row group.
+                // Two parts of a batch may belong to one row group, which is counted once.
                 row_groups_of_a_batch: expected_distinct(
                     in_pieces(),
                     in_pieces().sum(),
@@ -140,7 +141,7 @@ impl Tried<'_> {
         until(windows.map(of_window), enough)
     }
 
-    /// Whether an option's value may be tried with which a lane's window holds `pool` parts.
+    /// Whether the window of a lane may hold `pool` parts without all lanes exceeding `MAX_PARTS`.
     fn fits(&self, pool: u64) -> bool {
         pool.saturating_mul(self.lanes) <= MAX_PARTS
     }
@@ -171,8 +172,8 @@ mod tests {
         Split { rows, lanes: 1, shard: Shard::default(), global_batch: 256, drop_last: false }
     }
 
-    /// The order of `shuffle`, the number of row groups in one of its batches, and in a uniformly drawn
-    /// batch.
+    /// The order of `shuffle`, the number of row groups in one of its batches, and the number in a uniformly
+    /// drawn batch.
     fn measured(shuffle: &Shuffle) -> (OrderSpec, f64, f64) {
         let counts = vec![GROUP; GROUPS];
         let spec = OrderSpec::new(shuffle, &counts, 1, 65_536);

@@ -17,7 +17,7 @@ use crate::reader::budget::{Budget, words};
 use crate::reader::fetch::Gauge;
 use crate::shard::Part;
 
-/// The time between two checks for a stall, in which fetching waits for memory and no row group arrives.
+/// The time between two checks for a stall. In a stall, fetching waits for memory and no row group arrives.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The time that fetching may wait for memory before the epoch fails, if none is released meanwhile. Memory
@@ -134,8 +134,8 @@ impl Arrivals {
         }
         let Some(rows) = self.ready.next() else { return Ok(None) };
         if self.ready.as_slice().is_empty() {
-            // All parts that were received are taken. If `pending` has no more, it is dropped, which returns
-            // its permit to decode row groups ahead of time.
+            // All parts that were received are taken. If `pending` has no more parts, it is dropped. Its
+            // permit, which limits how many row groups are decoded ahead of time, is then free.
             self.pending.take_if(|pending| pending.is_over());
         }
         self.count += 1;

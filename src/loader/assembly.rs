@@ -164,8 +164,8 @@ impl Assembly {
     /// Starts to make a group's batches, and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
         let BatchGroup { sources, picks, withheld, bytes, batches } = group;
-        // One `made_of` suffices for the group. It differs between batches only in the last step of an epoch,
-        // which may repeat rows, and for samples other than rows, whose groups have one batch.
+        // The whole group uses the `made_of` of its last batch. If samples are rows, it differs only in the
+        // last step of an epoch, which may repeat rows. For other samples a group has one batch.
         let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
@@ -299,8 +299,8 @@ impl Assembly {
         sources: &mut [Option<Arc<Resident>>],
         picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        // The rows of parts that come later in this step are copied too, because the part that cannot be
-        // fetched may be needed before them.
+        // All such parts that have arrived are copied and released, not only those before the part that this
+        // step waits for, because all of them take memory that its fetch needs.
         let here: Vec<Part> = leaving.extract_if(.., |part| self.window.get(part).is_some()).collect();
         for gone in here {
             let Some(resident) = self.window.get(&gone).cloned() else { continue };

@@ -115,7 +115,7 @@ impl BadRow {
         BadRow { reason, row, id, end: 0 }
     }
 
-    /// Sets `end`, the end of the step that left the row out.
+    /// Sets `end`, the position in the epoch at which the step that left the row out ends.
     pub(crate) fn until(self, end: u64) -> Self {
         BadRow { end, ..self }
     }

@@ -1,5 +1,5 @@
-//! Groups of steps whose batches are made together, so that the values of a row group's column are read for
-//! all of them while they are in the processor's cache.
+//! Groups of steps whose batches are made together. The values of a row group's column are then in the
+//! processor's cache while all batches of the group are made from them.
 
 use std::sync::Arc;
 
@@ -30,15 +30,16 @@ pub(super) struct StepRows {
 pub(super) struct Made {
     /// The number of samples: rows, windows or packs, each of which is delivered or left out as a whole.
     pub(super) samples: usize,
-    /// The number of samples at the end of the batch that another rank delivers too, so that no rank is
-    /// without a batch.
+    /// The number of repeated samples at the end of the batch. Another rank delivers them too; they are
+    /// repeated so that no rank is without a batch.
     pub(super) repeated: usize,
     pub(super) packs: Option<Arc<PackRows>>,
     /// For each row, the number of times it came earlier in the epoch; `None` if rows come only once.
     pub(super) repeats: Option<Arc<[u32]>>,
 }
 
-/// Says how the rows of a batch are divided among its packs, rows of fixed length that join several lists.
+/// Says which stored rows are in which pack of a batch. A pack is one delivered row of fixed length, which
+/// joins the lists of several stored rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackRows {
     /// For each pack, the index after its last row in the batch.

@@ -58,8 +58,8 @@ pub(crate) struct Collator {
     /// processor's cache, and not again for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
-    /// Whether row groups in memory keep the list of their shuffled rows. It is needed for columns that are
-    /// stored in another order than the shuffled one, and for naming bad rows.
+    /// Whether row groups in memory keep a list with the shuffled order of their rows. The list is needed for
+    /// columns that stay in stored order in memory, and to name bad rows.
     pub(crate) needs_deals: bool,
     /// Whether batches say which rows of the data set they hold.
     pub(crate) numbered: bool,
@@ -82,8 +82,8 @@ pub(crate) struct Collator {
     pub(crate) monitor: Arc<Monitor>,
     /// The seed of the augmentation.
     pub(crate) seed: u64,
-    /// A number for each column that goes into the keys of its random draws. Columns that change together
-    /// with an image have the number of the image's column.
+    /// For each column, a number that becomes a part of the keys of its random numbers. Columns that change
+    /// together with an image have the number of the image's column.
     pub(crate) tags: Vec<u64>,
     pub(crate) lengths: Lengths,
 }
@@ -141,9 +141,9 @@ pub(crate) fn held_schema(
     (!is_stored).then(|| Arc::new(Schema::new(fields)))
 }
 
-/// The conversion of a column that row groups hold converted, if any. With a cache, a column is converted
-/// only if its stored and converted types always differ, because some row groups from a cache hold stored
-/// values.
+/// The conversion of a column for row groups in memory; `None` if they hold its stored values. With a cache,
+/// a column is converted only if its stored and converted types always differ, because some row groups from a
+/// cache hold stored values.
 fn held_of(codec: &Codec, is_key: bool, is_cached: bool) -> Option<&dyn Held> {
     codec.held().filter(|held| !is_key && (held.is_told_apart() || !is_cached))
 }
@@ -184,7 +184,8 @@ pub(crate) struct Collated {
     pub(crate) refilled: u64,
     /// The numbers of the batch's rows in the data set; empty unless they are wanted.
     pub(crate) numbers: Arc<[u64]>,
-    /// The keys for random draws of these rows; `None` unless a row may be delivered several times.
+    /// The key of each row from which its random numbers are made, such as those of a crop; `None` unless a
+    /// row may be delivered several times.
     pub(crate) keys: Option<Arc<[u64]>>,
 }
 
@@ -256,8 +257,8 @@ struct ColumnSlots {
     column: usize,
     /// The bytes of one slot.
     bytes: usize,
-    /// The buffer, which the first task takes from the buffer pool. Batches that wait for a thread then hold
-    /// none, and a buffer that was just released is reused at once.
+    /// The buffer; `None` until the first task takes it from the buffer pool. So a batch that waits for a
+    /// thread holds no buffer, and a buffer that was just released is reused at once.
     buffer: Option<PooledBuffer>,
     pieces: Vec<Option<BytesMut>>,
 }
@@ -411,7 +412,7 @@ impl BatchRows {
         decoded.err().map(|(at, error)| (first + frames[at] as usize, error))
     }
 
-    /// Adds the row and the column in which an error occurred.
+    /// Adds to an error the row and the column in which it occurred.
     fn placed(&self, error: Error, pick: usize, column: usize) -> Error {
         let (source, place) = self.picks[pick];
         error.at(self.collator.place(&self.sources[source as usize], place, column))
@@ -420,8 +421,8 @@ impl BatchRows {
 
 impl BatchRows {
     /// The rows of a gathered column that have a null where the batch needs a value, if bad rows are left
-    /// out. If they raise an error instead, nulls are delivered, and a consumer whose arrays cannot hold them
-    /// refuses them.
+    /// out. The result is empty for [`OnBadRow::Raise`]: the nulls are then delivered, and a consumer whose
+    /// arrays cannot hold nulls refuses them.
     fn nulls(&self, (column, view): (usize, &View), gathered: &dyn Array) -> Vec<(usize, Error)> {
         let collator = &self.collator;
         if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
@@ -444,8 +445,8 @@ impl BatchRows {
         missing.collect()
     }
 
-    /// Adds their places to the errors of rows that a codec cannot deliver. Leaves out rows that could not be
-    /// read, which [`lost`](Self::lost) reports.
+    /// Takes the rows that a codec cannot deliver, and adds to each error the place of its row. Leaves out
+    /// rows that could not be read, which [`lost`](Self::lost) reports.
     fn refused(&self, (column, view): (usize, &View), rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
         let placed = rows.into_iter().filter_map(|(at, error)| {
             let (source, place) = view.picks[at];
@@ -631,8 +632,8 @@ impl Collation {
         }
     }
 
-    /// For each pick, its source and the index of its row in memory. `rows_of` gives the index of a source's
-    /// first row, and the row at each place of its shuffled order if the two differ.
+    /// For each pick, its source and the index of its row in memory. For a source, `rows_of` gives the index
+    /// of its first row and, if its rows are not in shuffled order, the row at each place of that order.
     fn rows_at<'a>(
         &'a self,
         view: &'a View,
@@ -1064,8 +1065,8 @@ impl Collator {
         RecordBatch::try_new_with_options(rows.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// Converts the rows of a row group from a cache: columns that row groups hold in another form than the
-    /// stored one. Also returns the bytes of the converted columns; `None` if no column is converted.
+    /// Converts, in a row group from a cache, the columns that row groups in memory hold in another form than
+    /// the stored one. Also returns the bytes of the converted columns; `None` if no column is converted.
     pub(super) fn coded(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, u64)>> {
         let Some(schema) = &self.held else { return Ok(None) };
         let mut bytes = 0;
@@ -1089,7 +1090,7 @@ impl Collator {
         held_of(self.codecs.get(column)?, *self.keys.get(column)?, self.is_cached)
     }
 
-    /// The number in the whole data set of a row, which `place` names in the shuffled order of its source.
+    /// The number that a row has in the whole data set. `place` is its place in its source's shuffled order.
     pub(super) fn ordinal(&self, resident: &Resident, place: u32) -> u64 {
         self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(place)
     }

@@ -66,8 +66,8 @@ impl Consumer {
         self.watch.works_near(stage);
     }
 
-    /// Reports that the thread that takes batches from the loader is ahead, and waits until the consumer
-    /// takes one.
+    /// Reports that the thread that takes batches from the loader is ahead of the consumer, and waits until
+    /// the consumer takes a batch.
     pub fn is_full(&self) {
         self.watch.is_full();
     }

@@ -264,9 +264,9 @@ impl OpenOptions {
         self
     }
 
-    /// Keeps the footers, while they are read, in the compact form that [`Dataset::index`] returns, so that
-    /// it reads none again. Default: false; `index` then uses the footers that are kept for other reasons,
-    /// and reads the rest again.
+    /// Keeps the footers, when they are read, in the compact form that [`Dataset::index`] returns, so that
+    /// `index` does not read them again. Default: false; `index` then uses the footers that are kept for
+    /// other reasons, and reads the rest again.
     pub fn hand_on(mut self, hands_on: bool) -> Self {
         self.hands_on = hands_on;
         self

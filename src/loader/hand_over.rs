@@ -41,8 +41,8 @@ pub(super) struct HandOver {
     watch: Watch,
     /// Whether no batch was added to the queue yet.
     is_first: bool,
-    /// The memory permit of each batch that the consumer has not taken holds a clone. While there is none,
-    /// the next batch gets its memory at once.
+    /// While the consumer has not taken a batch, the batch's memory permit holds a clone of this value. If no
+    /// clone exists, the next batch gets its memory at once.
     untaken: Arc<()>,
 }
 

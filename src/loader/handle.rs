@@ -50,9 +50,9 @@ use crate::shard::{
 /// ```
 ///
 /// Several data sets can be mixed [by weight](Loader::mix): each step has the share of every source, rounded
-/// to whole rows. The rounding does not add up: over any number of steps, a source is off by less than one
-/// row of each lane. A pass over a source has each of its rows once, in the order that the source's own
-/// loader would have in that epoch.
+/// to whole rows. Rounding errors do not add up: over any number of steps, a source is off by less than one
+/// row for each lane (parallel part of the order). A pass over a source has each of its rows once, in the
+/// order that the source's own loader would have in that epoch.
 #[derive(Clone)]
 pub struct Loader {
     pub(super) sources: Arc<Sources>,

@@ -57,8 +57,8 @@ impl Lengths {
 
     /// Returns the bytes that the batch of the rows in `picks` will take: an upper bound if `permits` have
     /// room for it, otherwise the exact number. Returns 0 if all rows take equally many bytes. `samples` is
-    /// the number of samples that the rows make. The error names the row that `row` returns for a source, a
-    /// place in this source's order of delivery, and a column.
+    /// the number of samples that the rows make. `row` is called for an error, to find the row that the
+    /// error names: its arguments are a source, a place in the source's order of delivery, and a column.
     ///
     /// # Errors
     /// Fails if the batch would take more than `largest` bytes.

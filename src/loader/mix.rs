@@ -44,7 +44,8 @@ pub(super) struct Mixture {
     pub(super) spec: LoaderSpec,
     /// The weights of the sources in the loader's options, each list with the step from which it applies.
     given: Vec<(u64, Weights)>,
-    /// The first step of the run whose batches no epoch has begun to take.
+    /// The first step of the run for which weights can still be set: batches of all steps before it
+    /// were taken, or are being taken.
     begun: AtomicU64,
     plan: Mutex<Plan>,
 }
@@ -199,8 +200,8 @@ impl Mixture {
             return Err(Error::invalid(format!("{} weights were given", weights.len()))
                 .hint(format!("there are {sources} sources")));
         }
-        // Weights that this method set earlier for a later step still apply from that step. Later weights of
-        // the schedule in the options do not.
+        // Weights that were set earlier with this method for a later step are kept. Weights that the options
+        // give for a later step are dropped.
         let is_set = |at: u64| run.set_from.is_some_and(|first| at >= first);
         let stays = |(at, _): &&(u64, Weights)| *at < step || (*at > step && is_set(*at));
         let mut schedule: Vec<_> = run.rule.schedule.iter().filter(stays).cloned().collect();
@@ -221,8 +222,9 @@ impl Mixture {
         Ok(())
     }
 
-    /// Returns the weights of a run that continues from a saved position: those of the loader's options,
-    /// replaced by the position's weights from the step on at which weights were set during the run.
+    /// Returns the weights of a run that continues from a saved position. If weights were set during the run,
+    /// the position's weights apply from the first step that they were set for; before it, and if none were
+    /// set, those of the loader's options apply.
     pub(super) fn schedule(&self, saved: &SavedMix) -> Result<Vec<(u64, Weights)>> {
         schedule_after(&self.given, saved, self.delivered.len())
     }
@@ -303,8 +305,9 @@ pub(super) fn asked(run: &Run) -> SavedMix {
     saved(run, 0)
 }
 
-/// Returns the weights of a run that continues from a saved position: the weights in `given`, replaced by the
-/// position's weights from the step on at which weights were set during the run.
+/// Returns the weights of a run that continues from a saved position. If weights were set during the run, the
+/// position's weights apply from the first step that they were set for; before it, and if none were set, the
+/// weights in `given` apply.
 pub(super) fn schedule_after(
     given: &[(u64, Weights)],
     saved: &SavedMix,

@@ -42,7 +42,7 @@ pub(super) struct Made {
 /// work at once.
 pub(super) struct Pass {
     pub(super) number: u64,
-    /// The number of batches that are still to be returned. A pass that ends before them is an error.
+    /// The number of batches that are still to be returned. It is an error if the pass ends before it is 0.
     pub(super) owed: u64,
     pub(super) receiver: BatchReceiver,
     pub(super) pending: Option<PendingBatch>,
@@ -59,8 +59,8 @@ pub(super) struct Pass {
     pub(super) beginning: Beginning,
 }
 
-/// The place to look for the first row of the epoch that can be delivered. It fills batches at the end of the
-/// epoch that have no good row.
+/// The place to look for the first row of the epoch that can be delivered. This row fills batches without a
+/// good row at the end of the epoch.
 pub(super) enum Beginning {
     /// This pass began with the first row of the epoch, so the row is in its own batches.
     Here,
@@ -95,7 +95,7 @@ impl Pass {
     /// an error.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
         self.check_process()?;
-        // If all batches have arrived, the loader may have ended this pass itself: `fill_the_last` begins
+        // After all batches have arrived, it is not an error that this pass was ended: `fill_the_last` begins
         // another pass, and only one pass over a source is under way at a time.
         let all_came = self.refill.waiting() == self.owed;
         if let Some(ended) = self.ended_from_outside().filter(|_| !all_came) {

@@ -17,7 +17,7 @@
 //! the next one take its permits.
 //!
 //! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] has the lock, the threads and
-//! the channels: it passes the events to the lifecycle, and carries out the actions that this returns.
+//! the channels: it passes the events to the lifecycle, and carries out the actions that it gets back.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -79,7 +79,7 @@ struct Driven {
     life: Lifecycle<PrefetchKey>,
     /// The handles on the epochs that `life` holds, which are at most two.
     epochs: Vec<Handles>,
-    /// The plans and the source from which the epoch under way was started, and from which the next one is.
+    /// The plans and the source with which the epoch under way was started and the next one will be started.
     work: Option<Work>,
     /// The permits for the batches of the epoch under way and of the one that is prepared.
     permits: Option<BatchSemaphore>,

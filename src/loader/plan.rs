@@ -63,7 +63,7 @@ pub struct RankPlan {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankReads {
-    /// How many of the rank's rows are repeats, made so that no rank is without a batch.
+    /// The number of the rank's rows that are repeated so that no rank is without a batch.
     pub padded: u64,
     /// The number of rows that no rank receives because they do not fill a step.
     pub dropped: u64,
@@ -84,9 +84,9 @@ pub struct RankReads {
     /// The average number of row groups from which a batch would have rows if it were drawn uniformly from
     /// all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
-    /// The number of row groups from which the first batch has rows. Epoch 0 begins before its window is
-    /// full, so its first batches have rows of fewer row groups: the first batch has rows of an eighth of the
-    /// row groups that the window holds, and of at most 32, if these have enough rows.
+    /// The number of row groups from which the first batch has rows. Epoch 0 does not wait until
+    /// its window is full: its first batch has rows from an eighth of the row groups in each lane's window,
+    /// from at most 32, or from more if these have too few rows.
     pub row_groups_of_first_batch: u64,
     /// The first step, counted from 0, at which the window holds as many row groups as at any later one.
     pub full_window_step: u64,
@@ -137,7 +137,7 @@ pub struct SourcePlan {
     pub unread: u64,
 }
 
-/// The parts of a source from which a plan sums up its reads in an epoch.
+/// The data of a source that a plan needs to sum up the reads from this source in an epoch.
 #[derive(Clone, Copy)]
 pub(super) struct Planned<'a> {
     pub(super) samples: &'a SampleIndex,

@@ -56,8 +56,8 @@ impl PrefetchControl {
         self.head_start.raise(FetchLimit::HeadStart);
     }
 
-    /// Lets all row groups be fetched. From now on, the statistics count the bytes fetched in advance as
-    /// needed.
+    /// Lets all row groups be fetched. From now on, the statistics count the bytes that were fetched in
+    /// advance among the needed bytes.
     pub(super) fn fetch_all(&self) {
         self.head_start.fetch_all();
     }

@@ -7,8 +7,8 @@ use forebay_base::{Error, Result};
 
 use crate::shard::{LAST_EPOCH, batch_key, row_key};
 
-/// The number for the next iterator over an epoch in this process. Each iterator has its own number, so that
-/// a receipt of another loader, or of an abandoned epoch, is not mistaken for one of its successor.
+/// The number for the next iterator over an epoch in this process. Each iterator has its own number, which
+/// its receipts carry, so that receipts of another loader or of an abandoned epoch are recognized.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The receipt of a batch. Given to [`Loader::handed_over`](super::Loader::handed_over), it says that the

@@ -21,7 +21,7 @@ pub(super) struct Taken {
     pub(super) made: Collated,
     /// The row of the epoch, counted over all ranks, at which the step of the batch ends.
     pub(super) end: u64,
-    /// The number of rows of the batch that are repeats of another rank's rows, or that replace others.
+    /// The number of rows of the batch that are repeats of another rank's rows, or that replace bad rows.
     pub(super) padded: u64,
 }
 

@@ -31,8 +31,7 @@ struct OfSource {
 }
 
 impl Loader {
-    /// Makes an empty record of the rows that the user's functions reject in one epoch, for an epoch that
-    /// begins.
+    /// Makes an empty record of the rows that the user's functions reject, for an epoch that begins.
     pub fn rejections(&self) -> Rejections {
         let source = |source: &Arc<Source>| OfSource {
             source: Arc::downgrade(source),

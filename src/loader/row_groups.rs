@@ -105,7 +105,7 @@ pub(super) struct RowGroupDecoder {
 
 impl RowGroupDecoder {
     /// The number of row groups for the cache that may be decoded at once, before the plan needs them. It is
-    /// less than the number of threads, because batches are made on the same threads.
+    /// half the number of threads, or 1, because batches are made on the same threads.
     pub(super) fn at_once(&self) -> usize {
         (self.source.pool.current_num_threads() / 2).max(1)
     }

@@ -148,7 +148,7 @@ struct Asked {
     batches: Batches,
     /// The average number of rows in a row group.
     group_rows: u64,
-    /// An error may suggest to shuffle row groups in pieces, but only of fewer rows than this.
+    /// An error may suggest to shuffle row groups in pieces, but only in pieces of fewer rows than this.
     pieces_below: u64,
     /// The bytes of data that the loader keeps about the data set: the sets of selected rows and the catalog.
     beside: u64,
@@ -442,8 +442,8 @@ impl Sizing {
         memory
     }
 
-    /// The most bytes that one batch may take if no other batch is being made, beside the batches that the
-    /// consumer holds.
+    /// The most bytes that one batch may take if no other batch is being made. Memory for the batches that
+    /// the consumer holds is set aside first.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_DIVISOR) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }

@@ -97,8 +97,8 @@ impl SlowStartState {
     /// Whether the part with the number `begun`, counted from 1, may be requested. It has `bytes` bytes.
     fn admits(&self, begun: usize, bytes: u64) -> bool {
         let at_once = match self.fetched < self.of_first {
-            // More parts would share the link with those of the first batch, and delay it to a multiple if
-            // the link is slow.
+            // More parts would share the link with those of the first batch. On a slow link, that batch would
+            // arrive several times later.
             true if self.asked.saturating_add(bytes) > MAX_FREE_BYTES => 0,
             true => MIN_AT_ONCE,
             false => self.at_once,

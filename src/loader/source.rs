@@ -156,8 +156,8 @@ impl Source {
     }
 
     /// Begins the pass that `begun` describes, and prepares the following pass if `begun` gives its key.
-    /// `is_part` means that the pass is only a part of a mix's epoch; the epoch then reports the waits of the
-    /// consumer.
+    /// `is_part` means that the consumer does not take the batches of the pass directly: the epoch of a mix
+    /// joins them, or only looks for a row in them. The epoch then reports the waits of the consumer.
     pub(super) fn begin(
         self: &Arc<Self>,
         is_part: bool,
@@ -350,7 +350,7 @@ impl Source {
     }
 
     /// Takes over the ranges of rows that a saved order skips, if the user gave no `skip_steps`. Fails if the
-    /// user gave some that lack a saved range which ends after row `row` of `epoch`.
+    /// user's `skip_steps` lack a saved range that ends after row `row` of `epoch`.
     pub(super) fn take_skips(
         &self,
         order: &mut OrderSpec,

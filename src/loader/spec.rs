@@ -63,7 +63,8 @@ pub struct LoaderSpec {
     /// which values are not null. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null_mask: Vec<String>,
-    /// Whether batches have a column `row_id` with the number of each row in the data set. Default: false.
+    /// Whether batches have a column `row_id` with the id of each row, which is the same in every run.
+    /// Default: false.
     #[serde(skip_serializing_if = "is_false")]
     pub row_id: bool,
     /// Whether batches have a column `row_mask`, which is false for repeated rows. Default: false.
@@ -99,7 +100,8 @@ pub struct LoaderSpec {
     /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
     /// The number of rows in a step over all ranks, used instead of `batch_size`. The batches of the ranks
-    /// then differ by at most one row. Default: `batch_size` rows for each rank.
+    /// then differ by at most one row, and `batch_size` becomes the most rows that one rank gets. Default:
+    /// `batch_size` rows for each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_batch_size: Option<u64>,
     /// Whether the last rows of an epoch are left out if they do not fill a batch on every rank. Default:

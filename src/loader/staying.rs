@@ -34,8 +34,8 @@ impl StayingParts {
         StayingParts { rows, memory, samples, deals, entering }
     }
 
-    /// Returns the next part with its rows, and the size in bytes of its longest row, counting only columns
-    /// whose values differ in length.
+    /// Returns the next part with its rows, and the most bytes that one of its rows can take, counting only
+    /// columns whose values differ in length.
     pub(super) fn next(&mut self) -> Result<(Resident, u64)> {
         let part = self.entering.next().ok_or_else(|| {
             Error::new(ErrorKind::Internal, "the plan ended before the steps that follow it")

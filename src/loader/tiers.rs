@@ -24,8 +24,8 @@ const MIN_EPOCH_SECONDS: f64 = 0.2;
 /// The form changes only if the training loop waits for at least this share of its time. A smaller share may
 /// be the wait for the first batch of a short epoch.
 const MIN_WAIT_SHARE: f64 = 0.05;
-/// A form is fast enough on disk if the disk can deliver at least this many times as many rows per second as
-/// the last epoch delivered.
+/// A form is fast enough if the disk can deliver rows in this form at least this number of times as fast as
+/// the last epoch delivered its rows.
 const MIN_DISK_SPEEDUP: f64 = 2.0;
 /// A form is worth its disk space only if decoding cells from it takes at most this share of the work of
 /// decoding stored cells.

@@ -120,8 +120,8 @@ fn share_of(source: &Source, epoch: u64) -> HashSet<usize> {
     entering.map(|part| part.group as usize).collect()
 }
 
-/// Makes a function that calls `done` only when the number of finished row groups has grown, and never
-/// breaks.
+/// Makes a function that calls `done` only when the number of finished row groups has grown, and always
+/// continues.
 fn whenever_one_ends(mut done: impl FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
     let mut before = 0;
     move |passed, total| {

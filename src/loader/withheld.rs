@@ -1,4 +1,5 @@
-//! The option `deny_from`: rows that are withheld (not delivered) only from a certain step of the run on.
+//! The option `deny_from`: rows that are withheld (not delivered) only at and after a certain step of the
+//! run.
 //!
 //! Withheld rows keep their places in the order. A new order in the middle of an epoch would deliver some of
 //! the other rows twice and some not at all. A batch with withheld rows is shorter, as if they were bad rows
@@ -49,7 +50,8 @@ impl OfPass {
 }
 
 impl Withheld {
-    /// Looks up the rows of `changes`: each is the step from which rows are withheld, and the rows.
+    /// Looks up the denied rows in `changes`. Each change is a step, and the rows that are withheld at and
+    /// after it.
     ///
     /// # Errors
     /// Fails if rows are denied by the values of a column.

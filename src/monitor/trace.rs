@@ -95,8 +95,8 @@ struct Kept {
 
 impl Trace {
     /// Creates an empty file, which is overwritten when spans are flushed. The path is made absolute, because
-    /// the process may change its working directory. If the path is a device or a pipe, it is not opened
-    /// until then.
+    /// the process may change its working directory. A device or a pipe is opened only when spans are
+    /// flushed.
     ///
     /// # Errors
     /// The file cannot be created, or the path is a file that is neither empty nor a trace.
@@ -222,7 +222,7 @@ fn opened(path: &Path) -> std::io::Result<File> {
         return options.open(path);
     }
     let pipe = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-    // Opening is done, so the pipe blocks again: writes wait until the reader has read.
+    // The pipe was opened without blocking. From now on it blocks: writes wait until the reader has read.
     rustix::fs::fcntl_setfl(&pipe, rustix::fs::OFlags::empty())?;
     Ok(pipe)
 }

@@ -230,7 +230,7 @@ impl Watch {
         self.change(|epoch| epoch.apart = true);
     }
 
-    /// Records that delayed work for a stage is done, because a batch is read for the first time. The work
+    /// Records that delayed work for a stage begins, because a batch is read for the first time. The work
     /// ends when the returned value is dropped.
     pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
         let look = (!self.0.monitor.is_foreign())

@@ -162,8 +162,8 @@ impl Permit {
         self.give_back(self.permit.num_permits().saturating_sub(keep));
     }
 
-    /// Splits off a permit for `bytes`. If this permit has too few, the new one gets all its units except
-    /// one.
+    /// Splits off a permit for `bytes`. If this permit has too few, it keeps one unit, and the new permit
+    /// gets all others.
     pub(crate) fn split(&mut self, bytes: u64) -> Option<Permit> {
         let units = usize::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(usize::MAX);
         let units = units.min(self.permit.num_permits().saturating_sub(1));

@@ -126,7 +126,7 @@ impl GroupPages {
     }
 
     /// The least memory that it takes to read any rows of a stored row group: the memory for the columns that
-    /// can only be read as a whole. `None` if there are no other columns.
+    /// can only be read as a whole. `None` if no column can be read by pages.
     pub(crate) fn least_cost(footer: &Footer, projection: &Projection, stored: StoredGroup) -> Option<Cost> {
         let (mut cost, mut memory, mut any) = (Cost::default(), PageMemory::default(), false);
         let columns = &footer.columns;

@@ -81,7 +81,7 @@ impl Gauge {
         Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch, behind: None }
     }
 
-    /// Adds the rows that are being written to a cache, with which the epoch shares its memory.
+    /// Adds the rows that are being written to a cache. The epoch shares its memory with these rows.
     pub(crate) fn beside(self, behind: Option<Arc<WriteBehind>>) -> Self {
         Gauge { behind, ..self }
     }
@@ -294,8 +294,8 @@ impl Fetcher {
         Ok(Fetched { part, found: FetchOutcome::Staying(staying), heads: Vec::new(), permit, watch })
     }
 
-    /// Fetches a part and its heads. `read` and `heads` have the bytes that were read together with other
-    /// parts, if there are such. The rows come from the cache if it has them.
+    /// Fetches a part and its heads. `read` and `heads` have the bytes that were already read, together
+    /// with those of other parts. The rows come from the cache if it has them.
     async fn fetch(
         &self,
         granted: Granted,

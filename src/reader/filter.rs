@@ -223,8 +223,8 @@ impl Filter {
         self.outcomes(&prune::Seen { constants, stored: Some(stored), listed: None }).rows()
     }
 
-    /// The columns of texts that can be read as the results of this filter's comparisons, instead of as
-    /// texts.
+    /// The columns of texts and binary values in a projection that can be read as the results of this
+    /// filter's comparisons, instead of as values.
     pub(crate) fn verdicts(&self, projection: &Projection) -> Verdicts {
         let mut uses = verdicts::Uses::default();
         match &self.0 {
@@ -253,8 +253,8 @@ impl Filter {
         names
     }
 
-    /// Whether rows of a file may match, as far as its constant columns and the statistics in the list of its
-    /// table show. Its footer is not needed.
+    /// Whether rows of a file may match, as far as the file's constant columns and the statistics in the file
+    /// list of its table show. The footer of the file is not needed.
     pub(crate) fn keeps(&self, Listed { constants, statistics }: &Listed<'_>) -> bool {
         self.outcomes(&prune::Seen { constants, stored: None, listed: *statistics }).yes
     }

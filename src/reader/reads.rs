@@ -39,10 +39,10 @@ pub(crate) struct Reads {
     pub(crate) projection: Arc<Projection>,
     /// The cache of decoded rows, in which rows are looked up before the store is read.
     pub(crate) row_cache: Option<RowCache>,
-    /// The memory in which the rows of the whole data set are kept between epochs, if they are few. If there
-    /// is one, there are no pieces and no heads.
+    /// The memory in which all rows that are read are kept between epochs, if they are few. If there is such
+    /// a memory, there are no pieces and no heads.
     pub(crate) row_memory: Option<Arc<RowMemory>>,
-    /// The row groups that are read in pieces because they are large. The row cache does not keep them.
+    /// The row groups that are read in pieces. The row cache does not keep them.
     pub(crate) pieces: Arc<Pieces>,
     /// The heads: the first rows of row groups, if samples that begin in an earlier row group need them. They
     /// are read with that earlier row group.
@@ -55,7 +55,7 @@ pub(crate) struct Reads {
     pub(crate) block_bits: u64,
     /// The costs of row groups in this projection that are known.
     pub(crate) known: KnownCosts,
-    /// The columns of text that are read as integer codes; `None` if there are none.
+    /// The columns that are read as integer codes; `None` if there are none.
     pub(crate) coded: Option<Arc<CodedColumns>>,
 }
 
@@ -197,7 +197,8 @@ impl Reads {
     }
 
     /// The memory that a row group of `rows` rows, or the largest of its pieces, takes while no other row
-    /// group is in memory. Lists take `listed` bytes for each row.
+    /// group is in memory. Lists of row numbers take `listed` bytes for
+    /// each row.
     pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
@@ -285,8 +286,8 @@ impl Reads {
         self.catalog.check_file(file, &self.projection)
     }
 
-    /// Reads all pages of a row group's column chunks, or only the given ones. The caller reserves the
-    /// memory.
+    /// Reads all pages of a row group's column chunks, or only the given ones. Takes no memory from the
+    /// budget.
     pub(crate) async fn read_pages(&self, group: usize, pages: Option<&GroupPages>) -> Result<Chunks> {
         self.read_footer(group).await?;
         let ranges = self.ranges(group, pages)?;

@@ -182,8 +182,8 @@ impl Resident {
         self.samples.is_some()
     }
 
-    /// Drops the deal if narrow columns are in its order already. Only for rows of which nothing is read in
-    /// stored order any more.
+    /// Drops the deal if narrow columns are already in its order. Columns in stored order cannot be read
+    /// afterwards, because only the deal says where their rows are.
     pub(crate) fn without_deal(self) -> Self {
         let deal = self.deal.filter(|_| !self.is_dealt);
         Resident { deal, ..self }

@@ -52,8 +52,8 @@ pub(crate) struct RowCache {
     counts: Arc<[u32]>,
     behind: Arc<WriteBehind>,
     gate: Arc<Gate>,
-    /// A file that is locked, so that other processes see that the cache is in use, until the loader is
-    /// closed.
+    /// The opened folder of the cache. It is locked until the loader is closed, so that other processes see
+    /// that the cache is in use.
     held: Arc<Mutex<Option<File>>>,
 }
 

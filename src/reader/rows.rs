@@ -70,7 +70,7 @@ pub fn read_part(
     read_fetched(catalog, projection, rows, limit_bytes)
 }
 
-/// Decodes a row group like [`read_part`]. It may be that only some of its pages were fetched.
+/// Decodes a row group like [`read_part`], even if only some of its pages were fetched.
 pub(super) fn read_fetched(
     catalog: &Catalog,
     projection: &Projection,
@@ -115,8 +115,8 @@ pub(super) fn read_parts(
     read(readers, limit_bytes)
 }
 
-/// Makes a reader for each stored row group that `rows.group` joins, without those that have no selected row.
-/// A row group that joins no others gets its reader in any case.
+/// Makes a reader for each stored row group of which `rows.group` consists, except those without a selected
+/// row. If there is only one stored row group, it gets a reader in any case.
 fn readers<'a>(
     catalog: &'a Catalog,
     projection: &'a Projection,

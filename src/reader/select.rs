@@ -46,7 +46,7 @@ pub(crate) use windows::windows;
 /// The result of a scan of local columns is kept on disk only if the scan reads at least this many bytes.
 const MIN_KEPT_LOCAL_BYTES: u64 = 4 << 20;
 
-/// The number of bytes of page indexes of one file that are read together.
+/// The number of bytes of indexes (page indexes and Bloom filters) of one file that are read together.
 const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
 
 /// Reads the columns that determine which rows are selected. Row groups that cannot be read are never
@@ -245,8 +245,8 @@ async fn prune_file(
         }
     }
     let mut decided = Vec::new();
-    // The stored row groups that were examined so far, of the row group (it may join several) that comes
-    // next.
+    // The stored row groups that were decided so far and belong to one row group of the catalogue, which may
+    // join several. When all of them are decided, they are combined.
     let mut of_group: Vec<(StoredGroup, PrunedRows, GroupIndex)> = Vec::new();
     // Several indexes are read together, as long as they take little memory.
     let mut rest = &stored[..];
@@ -289,7 +289,7 @@ struct Examined {
     group: usize,
     stored: StoredGroup,
     matches: RowGroupMatch,
-    /// The parts of its page indexes that may decide about further rows.
+    /// The parts of its indexes (page indexes and Bloom filters) that may decide about further rows.
     parts: Vec<IndexPart>,
 }
 
@@ -366,7 +366,7 @@ async fn columns_of(
     coded: Option<&CodedColumns>,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // The error suggests twice the bytes as the memory budget, which is enough because batches take little of
+    // The error suggests a memory budget of twice the bytes. This is enough, because batches take little of
     // it.
     let alone = scanner.reads.alone((group, live.count()), 0);
     scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;

@@ -41,7 +41,7 @@ pub struct Bucket {
     rows: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
-    /// Whether each epoch makes other buckets. Positions leave the field out if it has its default.
+    /// Whether each epoch makes different buckets. Positions leave the field out if it has its default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     reshuffle: bool,
 }
@@ -66,7 +66,7 @@ impl Bucket {
         Bucket { rows: Some(rows), ..self }
     }
 
-    /// Whether each epoch combines the rows into other buckets. Rows are then sorted by lengths that are
+    /// Whether each epoch combines the rows into different buckets. Rows are then sorted by lengths that are
     /// raised at random by up to an eighth, and a ninth of the tokens of each bucket is left free for that.
     /// All epochs have the same number of buckets. The buckets of an epoch depend only on the data, the seed
     /// of the shuffle and the number of the epoch. Default: false, all epochs have the same buckets.

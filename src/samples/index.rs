@@ -25,7 +25,7 @@ pub(crate) struct SampleIndex {
     epochs: Epochs,
 }
 
-/// The samples of all epochs: the same in each epoch, or others in each.
+/// The samples of all epochs: the same in each epoch, or different ones.
 #[derive(Debug)]
 enum Epochs {
     /// Every epoch has the same samples.

@@ -106,8 +106,8 @@ impl SampledCase {
     }
 
     /// Returns the samples of each step from row `start` of the order on, over all `world` ranks, sorted and
-    /// without repeated ones. Checks that all ranks have the same number of steps, and at least one sample in
-    /// each.
+    /// without those that are repeated as padding. Checks that all ranks have the same number of steps, and
+    /// at least one sample in each.
     fn steps(&self, index: &SampleIndex, spec: &OrderSpec, world: u32, start: u64) -> Vec<Vec<Found>> {
         let samples = index.of_epoch(self.epoch);
         let order = EpochOrder::new(samples.counts.clone(), spec, self.epoch);

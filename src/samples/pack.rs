@@ -29,8 +29,8 @@ use super::{SampleKind, SampleRows};
 /// Lists are packed within their row group unless [`across`](Self::across) says otherwise, and the last packs
 /// of a row group are filled up. Each batch also says where the lists of a pack begin and end: `position_ids`
 /// and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it. By default only the
-/// packed columns are read. Others that [`columns`](crate::LoaderBuilder::columns) lists, and row ids, are
-/// delivered as a list for each pack, with a value for each of its lists.
+/// packed columns are read. If [`columns`](crate::LoaderBuilder::columns) lists other columns, each pack has
+/// a list of their values, with one value for each list in the pack. Row ids are delivered in the same way.
 ///
 /// ```
 /// use forebay::samples::Pack;
@@ -170,10 +170,10 @@ impl Pack {
         Pack { across, ..self }
     }
 
-    /// Whether each epoch combines the lists of a row group into other packs. Split lists are then joined in
-    /// random order, and whole lists are packed with other lists. All epochs have the same number of packs.
-    /// The packs of an epoch depend only on the data, the seed of the shuffle and the number of the epoch.
-    /// Default: false, all epochs have the same packs.
+    /// Whether each epoch combines the lists of a row group into different packs. Split lists are then joined
+    /// in random order, and whole lists are packed with other lists. All epochs have the same number of
+    /// packs. The packs of an epoch depend only on the data, the seed of the shuffle and the number of the
+    /// epoch. Default: false, all epochs have the same packs.
     ///
     /// ```
     /// let pack = forebay::samples::Pack::best_fit(["tokens"], 2_048).reshuffle(true);

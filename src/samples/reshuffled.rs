@@ -10,7 +10,7 @@
 //!   is the same. If a try gives fewer packs, the missing ones get lists from the packs with the most lists.
 //! - For buckets, rows are sorted by lengths that are raised in the same way, and then cut into buckets of
 //!   fixed numbers of rows. A bucket may therefore get longer rows than in the exact order, by at most the
-//!   fraction, so that much room is left free in each bucket when the numbers of rows are chosen.
+//!   fraction, so room for longer rows is left in each bucket when the numbers of rows are chosen.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

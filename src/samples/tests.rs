@@ -20,7 +20,7 @@ fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> S
     SampleIndex::of_kind(Arc::new(Windows::new(&window, starts)), sets.to_vec())
 }
 
-/// Makes an index of windows of `length` rows that end with their row group.
+/// Makes an index of windows of `length` rows, none of which crosses the end of its row group.
 fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
     windows_across(sets, length, step, 1)
 }

@@ -41,7 +41,7 @@ const MAX_ROWS: u64 = 1 << 40;
 /// Each row is drawn as often as its weight says: exactly on average, and rounded down or up in each epoch.
 /// This also holds for the rows of a class together. All ranks have the same number of batches. The rows of
 /// an epoch depend only on the data, the seed and the number of the epoch. A row that is drawn several times
-/// has another random crop each time.
+/// gets a different random crop each time.
 ///
 /// ```
 /// use forebay::samples::Sample;
@@ -135,8 +135,9 @@ impl Sample {
     }
 
     /// The number of rows in an epoch. Default with replacement: the number of rows with a weight over 0.
-    /// Default without replacement: as many rows as the weights permit if no row is drawn twice; for balanced
-    /// classes, as many rows of each class as the rarest class has.
+    /// Default without replacement: the sum of the weights of all rows divided by the largest weight, because
+    /// with more rows the heaviest row could not be drawn as often as its weight says; for balanced classes,
+    /// as many rows of each class as the rarest class has.
     #[must_use]
     pub fn rows(self, rows: u64) -> Self {
         Sample { rows: Some(rows), ..self }

@@ -147,16 +147,16 @@ impl Window {
         Window { by: Some(column.into()), ..self }
     }
 
-    /// The largest step in [`by`](Self::by) from one row to the next, compared to within the precision of
-    /// floats. Default: any step.
+    /// The largest step in [`by`](Self::by) from one row to the next. A step may be larger by the rounding
+    /// error of floats. Default: any step.
     #[must_use]
     pub fn gap(self, gap: impl Into<Gap>) -> Self {
         Window { gap: Some(gap.into()), ..self }
     }
 
-    /// The number of rows that a window shares with the one before. With 0, windows share no rows, and each
-    /// also begins later in [`by`](Self::by) than the one before ends. Default: a window begins with each
-    /// row.
+    /// The number of rows that a window shares with the one before. With 0, windows share no rows, and the
+    /// first value of each in the column [`by`](Self::by) is greater than the last one of the window before.
+    /// Default: a new window begins at every row.
     #[must_use]
     pub fn overlap(self, rows: u32) -> Self {
         Window { overlap: Some(rows), ..self }

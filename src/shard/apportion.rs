@@ -14,8 +14,8 @@ use std::cmp::Reverse;
 
 use forebay_base::{Error, Result};
 
-/// The largest sum of weights; weights with a larger sum are rounded to parts of this one. The cost of
-/// finding a step grows with it.
+/// The largest sum of weights, which are whole numbers. Weights that need a larger sum are rounded, so that
+/// they add up to this one. The time to find a step grows with the sum.
 const MAX_PARTS: u64 = 100_000;
 
 /// The most digits after the decimal point for which weights are taken exactly as written.
@@ -57,7 +57,8 @@ impl Weights {
         Ok(Weights::from_parts(written.flatten().unwrap_or_else(|| rounded(weights, sum))))
     }
 
-    /// The weights that a position has as whole parts; `None` if they cannot belong to `sources` sources.
+    /// Makes weights from the whole numbers that a saved position has; `None` if these cannot be the weights
+    /// of `sources` sources.
     pub(crate) fn of_parts(parts: &[u64], sources: usize) -> Option<Self> {
         let sum = parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part))?;
         (parts.len() == sources && (1..=MAX_PARTS).contains(&sum))

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::draw::{Draws, Purpose};
 
-/// The number of different ranks.
+/// The number of different ranks that the costs of rows can have.
 const RANKS: usize = 1 << 16;
 
 /// The rank of each row of a data set by its cost: rows with neighbouring ranks cost about the same.

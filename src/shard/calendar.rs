@@ -1,8 +1,8 @@
 //! Lists the rows that a lane delivers in each tick: which of the parts in its pool give rows, and which
 //! rows. A part is a run of rows of one row group; the pool holds the parts that are being mixed.
 //!
-//! A part with fewer rows than ticks in the pool gives no row in some of its ticks. Asking every part in
-//! every tick would cost as much as the pool has parts, for the few rows of a tick. But as soon as such a
+//! A part that has fewer rows than it spends ticks in the pool gives no row in some of these ticks. To ask
+//! all parts of the pool in every tick would take too long for the few rows of a tick. But as soon as such a
 //! part gives a row, the tick of its next row is known, and the part waits for that tick in the calendar:
 //!
 //! ```text
@@ -39,7 +39,8 @@ pub(super) struct Calendar {
     due: Vec<Due>,
 }
 
-/// The rows that a part gives in a tick, as places in its deal (the order in which its rows are delivered).
+/// The rows that a part gives in a tick, at least one, as places in its deal (the order in which its rows are
+/// delivered).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) part: u32,

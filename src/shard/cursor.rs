@@ -1,7 +1,8 @@
 //! Takes the next rows of one lane (one of the sequences of rows that are interleaved into an epoch's order).
 //!
-//! Each row is returned as a [`Pick`]. In a shuffled lane it names a part (a run of rows of one row group)
-//! and a place in the part's [deal](super::deal), the order in which the part's rows are delivered.
+//! Each row is returned as a [`Pick`], which names a part (a run of rows of one row group). If the lane has a
+//! pool, the pick also names a place in the part's [deal](super::deal), the order in which the part's rows
+//! are delivered. In stored order and in an exact shuffle, it names a row of the part.
 
 use std::ops::Range;
 

@@ -126,7 +126,7 @@ impl Draws {
     }
 }
 
-/// The least number of items with which a list is too large for the second-level cache.
+/// A list of at least this number of items is too large for the second-level cache.
 const MIN_FAR_ITEMS: usize = 1 << 18;
 const DRAWN_AHEAD: usize = 64;
 

@@ -7,7 +7,7 @@
 
 use super::draw::{Draws, Purpose, mix};
 
-/// Luby and Rackoff need 4 rounds for a strong pseudorandom permutation; small domains need more.
+/// Luby and Rackoff proved that 4 rounds make a strong pseudorandom permutation; small domains need more.
 const ROUNDS: usize = 8;
 
 /// A permutation of `0..rows`.

@@ -1,4 +1,4 @@
-//! The row order of one lane: a rolling pool whose draws are planned.
+//! The row order of one lane: a rolling pool of parts, for which it is planned when each part gives its rows.
 //!
 //! A lane is a sequence of [parts](Part), each a run of rows of one row group. A pool of `P` parts rolls over
 //! them: part `j` enters at tick `j`, stays for `P` ticks, and deals an even share of its (permuted) rows in
@@ -23,8 +23,8 @@
 //!         └opening┘└─ one slot per tick ─┘└closing┘
 //! ```
 //!
-//! Nothing is fetched ahead of epoch 0, and a whole pool would have to be read before its first row is dealt.
-//! There the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth
+//! Before epoch 0 nothing was fetched, so waiting for a whole pool would delay the first row. In this epoch
+//! the pool [deals while it fills](Opening::Growing): the opening merges the ticks in which an eighth
 //! of the pool enters (or 32 parts, if that is less), and the first parts stay for fewer ticks than `P`, so
 //! that rows are dealt at a steady rate from then on.
 
@@ -51,7 +51,8 @@ pub struct Part {
 pub struct Pick {
     /// Ordinal of the part in its lane.
     pub part: u32,
-    /// Row in the part; in a shuffled pool, place in the part's [deal](super::deal).
+    /// Row in the part. If the lane has a pool, it is a place in the part's [deal](super::deal) until the row
+    /// is looked up there.
     pub row: u32,
 }
 
@@ -154,7 +155,7 @@ impl Lane {
         Lane { parts: all.parts.clone(), before: all.before.clone(), rule }
     }
 
-    /// The parts that the lane draws from.
+    /// The parts from which the lane takes its rows.
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }

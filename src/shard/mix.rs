@@ -32,7 +32,7 @@ pub(crate) struct Origin {
     pub(crate) epoch: u64,
     /// The number of the plan's first step in the run.
     pub(crate) step: u64,
-    /// The number of the pass over each source with which the epoch begins, counted through all epochs.
+    /// For each source, the number of the pass with which the epoch begins, counted through all epochs.
     pub(crate) passes: Vec<u64>,
     /// The number of rows of each source that the epoch gave before the plan's first step.
     pub(crate) taken: Vec<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct MixedEpoch {
     pub(crate) sizes: Arc<[u64]>,
     /// The number of the epoch's first step in the run.
     pub(crate) first_step: u64,
-    /// The number of the pass over each source with which this epoch begins, counted through all epochs.
+    /// For each source, the number of the pass with which this epoch begins, counted through all epochs.
     pub(crate) passes: Vec<u64>,
     /// The number of rows of each source before the first step of the course.
     pub(crate) taken: Vec<u64>,
@@ -154,8 +154,8 @@ impl Run {
                 return Ok((number, into));
             }
             let are_alike = first >= self.rule.last_change() && epoch.taken.iter().all(|taken| *taken == 0);
-            // Epochs are not passed over beyond that of `origin`, in the middle of which the plan begins
-            // anew.
+            // The search never jumps past the epoch of `origin`, because a new plan begins in the middle of
+            // that epoch.
             let until = self.origin.epoch.checked_sub(number).filter(|more| *more > 0).unwrap_or(u64::MAX);
             number += if are_alike { (into / steps).min(until) } else { 1 };
         }

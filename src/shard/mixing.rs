@@ -13,12 +13,12 @@ use super::split::Split;
 /// The number of steps that are sampled from an epoch.
 const SAMPLED_STEPS: u64 = 16;
 
-/// The number of pools that an order has at most when its mixing is estimated: a longer order is replaced by
-/// one of this length. It equals the number of steps, so that few of the steps are at the beginning or the
-/// end of the order, where it mixes differently.
+/// The most pools of an order whose mixing is estimated: a longer order is replaced by one with this number.
+/// It equals the number of sampled steps, so few of these steps are at the beginning or the end of the order,
+/// where rows are mixed differently.
 const SAMPLED_POOLS: u64 = SAMPLED_STEPS;
 
-/// The number of row groups that a rank's batch has rows of, on average over some steps of an epoch.
+/// The number of row groups from which a rank's batch has rows, on average over some steps of an epoch.
 pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
     // Full steps are sampled, if there are any: a short last step would say little about mixing.
     let steps = (split.rows / split.global_batch).max(1);
@@ -27,11 +27,11 @@ pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
     (0..samples).map(groups).sum::<u64>() as f64 / samples as f64
 }
 
-/// The number of row groups that a rank's batch has rows of in one step.
+/// The number of row groups from which a rank's batch has rows in one step.
 pub(crate) fn row_groups_of_step(order: &EpochOrder, split: Split, step: u64) -> u64 {
     let order = order.clone();
-    // The walk draws places in the deals of the parts. The actual rows do not matter here, and would need a
-    // permutation of each part.
+    // The walk gives places in the deals of the parts, the orders in which their rows are delivered. The
+    // rows at these places do not matter here, and finding them would need a permutation of each part.
     let mut walk = Deals::new(move || order.clone()).walk(split, step * split.global_batch);
     let batch = walk.next().unwrap_or_default();
     batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len() as u64

@@ -10,7 +10,7 @@ use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
 use super::split::Split;
 
-/// Everything that determines the order of an epoch, except its number.
+/// Everything that determines the order of an epoch, except the number of the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderSpec {
     pub(crate) mixing: Mixing,
@@ -21,9 +21,9 @@ pub struct OrderSpec {
     /// The most rows that are shuffled in one piece. Larger row groups are cut into pieces, which are
     /// shuffled like row groups.
     pub(crate) piece_rows: Option<u64>,
-    /// For each row group that is read in pieces, the numbers of the selected rows with which its pieces
-    /// begin, except the first piece. A shuffle treats each piece as a row group; without a shuffle, the
-    /// order of rows stays the same.
+    /// The row groups that are cut into pieces, each with the number of the selected row at which each piece
+    /// after the first begins. A shuffle treats each piece as a row group; without a shuffle, the order of
+    /// rows stays the same.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
     /// The rows that are skipped in epochs of this order.
     pub(crate) skipped: Arc<[SkippedRows]>,
@@ -43,8 +43,8 @@ impl OrderSpec {
         let pieces: usize = cuts.values().map(Vec::len).sum();
         let groups = selected.iter().filter(|rows| **rows > 0).count() as u64 + pieces as u64;
         let window = shuffle.window_rows.unwrap_or(window_rows);
-        // The window is rounded to whole row groups of average size. A pool of all row groups is a uniform
-        // permutation already.
+        // The window is rounded to whole row groups of average size. A pool of all row groups already gives a
+        // uniform permutation, so the pool is never larger.
         let pool = (u128::from(window) * u128::from(groups) + u128::from(rows) / 2) / u128::from(rows.max(1));
         let pool = match shuffle.mixing {
             Mixing::Window => pool.clamp(1, u128::from(groups.max(1))) as u32,
@@ -125,8 +125,8 @@ impl OrderSpec {
         self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
     }
 
-    /// The number of steps from the row `start` of an epoch to its end, which is the same on every rank. In a
-    /// mix, only the steps in which this rank has rows of the source count, so ranks may differ.
+    /// The number of steps from the row `start` of an epoch to the end of the epoch. It is the same on every
+    /// rank, except in a mix: there it counts only the steps that give this rank rows of the source.
     pub(crate) fn steps(&self, epoch: u64, split: &Split, start: u64) -> u64 {
         match &self.portion {
             Some(portion) => portion.shares(epoch, start).count() as u64,

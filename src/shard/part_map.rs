@@ -12,8 +12,8 @@ pub(crate) type PartMap<V> = HashMap<Part, V, BuildHasherDefault<PartHasher>>;
 /// A set of parts.
 pub(crate) type PartSet = HashSet<Part, BuildHasherDefault<PartHasher>>;
 
-/// A hasher for the three numbers of a part. They come from the plan, so it needs no protection against
-/// chosen keys.
+/// A hasher for the three numbers of a part. The plan makes these numbers, so the hasher needs no protection
+/// against keys that were chosen to collide.
 #[derive(Default)]
 pub(crate) struct PartHasher(u64);
 

@@ -21,8 +21,8 @@ const VERSION: u32 = 3;
 /// The version of a [`Position`] of a mix.
 const MIX_VERSION: u32 = 2;
 
-/// The largest number of an epoch. A position says that an epoch is complete with the number of the next
-/// epoch, so there must be one more number.
+/// The largest number of an epoch. After a whole epoch, a position has the number of the next epoch, so one
+/// larger number must exist.
 pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 
 /// How far an epoch got: made of JSON types only, and the same on every rank.
@@ -51,12 +51,12 @@ pub struct Position {
     pub version: u32,
     /// The epoch that is under way, or about to begin.
     pub epoch: u64,
-    /// The rows of the epoch that were handed over, over all sources and ranks.
+    /// The number of rows that the epoch has delivered, over all sources and ranks.
     pub row: u64,
     /// The sources; a loader of one data set has a single one.
     pub sources: Vec<SavedSource>,
-    /// The batch size and the number of ranks of the loader that saved this position, by which its steps are
-    /// counted. A loader that resumes may have others.
+    /// The batch size and the number of ranks of the loader that saved this position. A loader that resumes
+    /// may have others.
     pub split: SavedSplit,
     /// The rule by which sources are mixed, and the next step.
     pub(crate) mix: Option<SavedMix>,
@@ -79,12 +79,12 @@ pub struct SavedSource {
     /// the locations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<SavedTable>,
-    /// The order in which `rows` is counted.
+    /// The order in which the rows of the source are delivered.
     pub order: OrderId,
-    /// The number of the pass over the source with which the epoch began, counted through all epochs. For a
-    /// loader of one data set, it is the number of the epoch.
+    /// The number of the epoch's first pass over the source. Passes are counted through all epochs; for a
+    /// loader of one data set, this is the number of the epoch.
     pub first_pass: u64,
-    /// The rows of the source that the epoch has given.
+    /// The number of the source's rows that the epoch has delivered.
     pub rows: u64,
     /// The number of bad rows that the saving rank had left out of the present pass. This is the only field
     /// in which ranks may differ: it counts against the limit of [`OnBadRow::Skip`](crate::OnBadRow::Skip),
@@ -120,21 +120,21 @@ pub(crate) struct SavedMix {
     pub(crate) step: u64,
     pub(crate) stop: Stop,
     pub(crate) repeat: bool,
-    /// The weights as whole parts, each list with the step from which it applies.
+    /// The weights as integers, one for each source. Each list has the step from which it applies.
     pub(crate) schedule: Vec<(u64, Vec<u64>)>,
-    /// The seed by which the source of each row is drawn, if it is random.
+    /// The seed of random shares; `None` if the weights divide the rows of each step exactly.
     pub(crate) random_shares: Option<u64>,
-    /// The step from which the weights of the schedule were set during the run; `None` if they were not set.
+    /// The first step whose weights were set during the run; `None` if all were given at its start.
     pub(crate) set_from: Option<u64>,
     /// The most passes over each source in an epoch; empty if there is no limit.
     pub(crate) max_passes: Vec<Option<u64>>,
     /// The steps that are skipped.
     pub(crate) skipped: Vec<SkippedSteps>,
-    /// The step since which the batches have been the same; `None` if that is the first step.
+    /// The step from which the present plan of the mix applies; `None` if that is the first step of the run.
     pub(crate) origin: Option<Origin>,
 }
 
-/// The batches of a loader, as a position stores them.
+/// The rule by which a loader cuts an epoch into batches, as a position stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -316,14 +316,14 @@ pub struct OrderId {
     /// A hash of the rows that `deny_from` left out from some step on, if that step is before this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) denied_from: Option<String>,
-    /// The definition of a sample in canonical form, or a hash of it, if a sample is not a row; then all rows
-    /// are counted in samples.
+    /// The definition of a sample in canonical form, or a hash of it, if a sample is not a row. The position
+    /// then counts samples instead of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
     /// The stored names of the columns that say what rows cost, if the order depends on costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) balance: Vec<String>,
-    /// The most rows of a row group that is shuffled in one piece, if larger ones are cut.
+    /// The most rows in a piece, if larger row groups are cut into pieces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) piece_rows: Option<u64>,
     /// The ranges of rows that are skipped: the epoch, the first row, and the row after the last.
@@ -363,8 +363,8 @@ impl OrderId {
 }
 
 impl OrderId {
-    /// Refuses to resume a saved order if the rows that are left out from a step before the position on are
-    /// not the same here.
+    /// Refuses to resume a saved order if `deny_from` left out other rows before the position than it does in
+    /// this loader, for which `here` is the hash of those rows.
     pub(crate) fn check_denied_from(&self, here: Option<String>) -> Result<()> {
         if self.denied_from == here {
             return Ok(());
@@ -414,9 +414,9 @@ impl Position {
         self.mix.as_ref().map(|mix| mix.step)
     }
 
-    /// Refuses a position that another kind of loader saved, that has another number of sources, or, in a
-    /// mix, whose sources are mixed by other rules than those of `here`. Batches may differ, and so may
-    /// weights from the position's step on.
+    /// Refuses a position that another kind of loader saved, that has another format version or number of
+    /// sources, or, in a mix, whose sources are mixed by other rules than those of `here`. Batches may
+    /// differ, and so may weights from the position's step on.
     pub(crate) fn check(&self, sources: usize, here: Option<&SavedMix>) -> Result<()> {
         let (what, other) = if self.is_mix() { ("mix", "loader") } else { ("loader", "mix") };
         if self.is_mix() != here.is_some() {

@@ -3,15 +3,15 @@
 //!
 //! With exact shares in each step, weights of 0.7 and 0.3 give every batch exactly 70 and 30 of 100 rows.
 //! With random shares, a batch has these numbers on average, and each unit may come from any source. The
-//! sources of a block of steps are apportioned and then shuffled: a step is drawn without replacement from
-//! the units of [`BLOCK`] steps, which is close to independent draws, and all shares are exact at the end of
-//! each block. Any step is found from the number of its block.
+//! units of a block of [`BLOCK`] steps are divided exactly among the sources and then shuffled. So a step is
+//! a random sample of the units of its block, which is close to independent choices, and all shares are exact
+//! at the end of each block. The sources of any step can be computed from the number of its block.
 
 use super::apportion::{Apportionment, Weights};
 use super::draw::{Draws, Purpose};
 
-/// The number of steps whose sources are shuffled together. The variance of a share is `1 / BLOCK` less than
-/// that of independent draws.
+/// The number of steps whose sources are shuffled together. If the source of each unit were chosen
+/// independently, the variance of a share would be greater by at most about `1 / BLOCK` of it.
 pub(crate) const BLOCK: u64 = 32;
 
 /// Divides the units of each step (equal bundles of rows) among the sources by weight, step after step:
@@ -36,8 +36,8 @@ pub(super) struct RandomShares {
 }
 
 impl StepShares {
-    /// Starts at the first step. The shares are random if there is a seed. `first` is the step of the epoch
-    /// at which these shares begin: shares that begin at another step draw other random numbers.
+    /// The shares from step 0 on, which are random if there is a seed. `first` is the number of this step 0
+    /// in the epoch: shares that begin at another step of the epoch use other random numbers.
     pub(super) fn new(weights: &Weights, units: u64, seed: Option<u64>, first: u64) -> Self {
         match seed {
             None => StepShares::Exact(Apportionment::new(weights, units)),
@@ -73,13 +73,13 @@ impl StepShares {
         }
     }
 
-    /// The first step after which a source has more than `units` units; `None` if it never has more.
+    /// The step that takes the total of a source above `units` units; `None` if no step does.
     pub(super) fn last_within(&self, source: usize, units: u64) -> Option<u64> {
         self.last_before(&[(source, units)], false)
     }
 
-    /// The first step after which some source has more units than its limit, or, with `all`, the first after
-    /// which every source has more. `None` if that never happens.
+    /// The step at whose end, for the first time, some source has more units than its limit, or, with `all`,
+    /// every source in `limits` has. `None` if that never happens.
     pub(super) fn last_before(&self, limits: &[(usize, u64)], all: bool) -> Option<u64> {
         let random = match self {
             StepShares::Exact(shares) => return shares.last_before(limits, all),

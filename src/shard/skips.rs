@@ -1,9 +1,9 @@
 //! Skipped steps: rows of an epoch's order that no rank gets.
 //!
 //! The order stays the same: an epoch is walked in segments, from one skipped range to the next, and a
-//! position counts all rows before it. A step never reaches into a skipped range: it is cut short there, like
-//! the last step of an epoch. That happens if the epoch resumes from a position that was saved with other
-//! batches, so that its steps begin at other rows.
+//! position counts skipped rows like the others. A step that would reach into a skipped range ends before it,
+//! like the last step of an epoch. This happens if a loader resumes with another batch size than the position
+//! was saved with, since its steps then begin at other rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::split::{Share, Split};
 
-/// The most skipped ranges that an order has, since a position holds them all.
+/// The most skipped ranges that an order may have. The limit exists because a position stores all of them.
 const MAX_RANGES: usize = 1_000;
 
 /// Rows of an epoch's order that are skipped.
@@ -38,8 +38,8 @@ impl From<SkippedRows> for [u64; 3] {
 }
 
 impl SkippedRows {
-    /// The rows of ranges of steps, which are counted through all epochs from the first step of epoch 0. The
-    /// result ascends, and ranges that touch are joined.
+    /// Converts ranges of steps into ranges of rows. Steps are counted through all epochs, from the first
+    /// step of epoch 0. The result ascends, and ranges of steps that touch are joined.
     ///
     /// # Errors
     /// Fails if a range is empty, if there are too many ranges, or if no step of an epoch is left.

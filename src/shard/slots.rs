@@ -12,9 +12,9 @@ use std::sync::Arc;
 use super::calendar::{Calendar, Due};
 use super::lane::Lane;
 
-/// A seek to a row goes from slot to slot if the row is at most this number of rows ahead for each part of
-/// the pool, and jumps otherwise. At that distance both cost about the same: a jump sums up the pool some 30
-/// times, and fills a new calendar.
+/// The distance in rows, divided by the number of parts in the pool, up to which a seek goes from slot to
+/// slot; it jumps if the row is further ahead. At this distance both cost about the same: a jump computes
+/// some 30 sums over the pool, and fills a new calendar.
 const NEAR_ROWS_PER_PART: u64 = 16;
 
 /// The slots of a lane, one of which is the present slot.
@@ -24,12 +24,12 @@ pub(super) struct Slots {
     /// The number of the present slot; `None` before the first.
     number: Option<usize>,
     rows: Range<u64>,
-    /// The calendar at the end of the present slot, if the slot is a tick.
+    /// The calendar as it is after the rows of the present slot, if the slot [is a tick](Lane::is_tick).
     calendar: Option<Calendar>,
 }
 
 impl Slots {
-    /// Slots before the first one; nothing is computed until it is asked for.
+    /// The state before the first slot. No slot is computed until [`seek`](Self::seek) moves to one.
     pub(super) fn new(lane: Arc<Lane>) -> Self {
         Slots { lane, number: None, rows: 0..0, calendar: None }
     }
@@ -43,7 +43,7 @@ impl Slots {
         self.number.unwrap_or(0)
     }
 
-    /// The lane's rows that the slot deals.
+    /// The range of the lane's rows that the present slot delivers.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
@@ -59,8 +59,8 @@ impl Slots {
         self.calendar.as_ref().map_or_else(Vec::new, Calendar::due)
     }
 
-    /// Moves to the slot that deals the lane's row `at`. If it is near, moves from slot to slot, at a cost
-    /// that grows with the rows in between.
+    /// Moves to the slot that delivers the lane's row `at`. If that row is near, the move goes through all
+    /// slots before it, at a cost that grows with the number of rows in between.
     pub(super) fn seek(&mut self, at: u64) {
         debug_assert!(at < self.lane.rows());
         let near = self.rows.start..=self.rows.end + NEAR_ROWS_PER_PART * self.lane.pool() as u64;

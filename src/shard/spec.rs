@@ -124,10 +124,10 @@ impl Shuffle {
     pub const MIXINGS: [&str; 3] = [Mixing::Window.name(), Mixing::Exact.name(), Mixing::Stored.name()];
 
     /// Puts row groups in random order, and shuffles their rows within a window of
-    /// [`window_rows`](Self::window_rows): a shuffle buffer whose draws are planned.
+    /// [`window_rows`](Self::window_rows): a shuffle buffer, except that the order of its rows is planned.
     ///
-    /// In epoch 0 rows are drawn while the window fills, so that the first batch does not wait for the whole
-    /// window: the first batches come from few row groups.
+    /// In epoch 0 rows are delivered while the window still fills, so that the first batch does not wait for
+    /// the whole window: the first batches come from few row groups.
     pub fn seeded(seed: u64) -> Self {
         Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None, piece_rows: None }
     }
@@ -138,7 +138,8 @@ impl Shuffle {
         Shuffle { mixing: Mixing::Exact, ..Shuffle::seeded(seed) }
     }
 
-    /// No shuffle: rows come as they are stored, cut into [`lanes`](Self::lanes).
+    /// No shuffle: the stored rows are cut into [`lanes`](Self::lanes), and each lane delivers its rows as
+    /// they are stored.
     pub fn stored() -> Self {
         Shuffle { mixing: Mixing::Stored, ..Shuffle::seeded(0) }
     }
@@ -147,7 +148,7 @@ impl Shuffle {
     /// size, at least one.
     ///
     /// The default is the number of rows that 1 GiB of memory holds once Parquet is decoded (images still
-    /// compressed): a constant of the data set and the columns, never of the machine. Other orders have no
+    /// compressed). It depends on the data set and the columns, never on the machine. Other orders have no
     /// window and refuse one.
     #[must_use]
     pub fn window_rows(self, rows: u64) -> Self {
@@ -167,9 +168,10 @@ impl Shuffle {
     }
 
     /// Sets the number of interleaved lanes that make up the order of an epoch. As long as this number stays
-    /// the same, the order is the same in any world. If the world size divides the number of lanes, and the
-    /// number of lanes divides the global batch, each rank reads only lanes of its own in full steps. The
-    /// default is the world size of the first start, or the number of rows if these are fewer.
+    /// the same, the order does not depend on the world size (the number of processes). If the world size
+    /// divides the number of lanes, and the number of lanes divides the global batch, each rank reads only
+    /// lanes of its own in full steps. The default is the world size with which the run was first started,
+    /// or the number of rows if that is smaller.
     #[must_use]
     pub fn lanes(self, lanes: u32) -> Self {
         Shuffle { lanes: Some(lanes), ..self }

@@ -1,9 +1,10 @@
 //! The share of each rank in each step.
 //!
 //! A step is the next rows of the global order, `global_batch` of them. Sorted by lane, it is cut into
-//! `world` shares that differ by at most one row, so that a rank keeps to the same lanes in every step: to
-//! its own lanes alone where the numbers divide, and to as few neighbouring lanes as possible where they do
-//! not. The rows of a step depend on neither rank nor world, only on the global batch.
+//! `world` shares that differ by at most one row, so that a rank keeps to the same lanes in every step. If
+//! `world` divides the number of lanes and that number divides `global_batch`, a rank reads only lanes of its
+//! own; otherwise it reads as few neighbouring lanes as possible. The rows of a step depend on neither rank
+//! nor world, only on the global batch.
 
 use std::ops::Range;
 
@@ -73,7 +74,8 @@ impl Split {
     pub fn lanes_of_a_rank(&self) -> u64 {
         let (lanes, world) = (u64::from(self.lanes), u64::from(self.shard.world()));
         let (each, more) = (self.global_batch / lanes, self.global_batch % lanes);
-        // The most rows of a step in the lanes before `lane`: some lanes have one row more, in turn.
+        // The most rows that a step can have in the lanes before `lane`: `more` of the lanes have one row
+        // more than the others, and which lanes these are depends on where the step begins.
         let most = |lane: u64| each * lane + more.min(lane);
         let least = |lane: u64| each * lane + more.saturating_sub(lanes - lane);
         let reads = |rank: u64| {

@@ -49,7 +49,8 @@ pub struct Walk {
     deals: Arc<Deals>,
     draw: Draw,
     scratch: Vec<Pick>,
-    /// For each part of a lane, counted from the first one with picks, its index among the step's parts.
+    /// Scratch space for [`list`]: for each part of a lane, from the first part with picks on, its index in
+    /// the `parts` of the step.
     places: Vec<u32>,
 }
 

@@ -91,7 +91,7 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
     }
 }
 
-/// Finds the common type of structures with the same fields, in the order of the first structure.
+/// Finds the common type of structures with the same fields. Its fields have the order of the first one's.
 fn structures(types: &[&DataType], widens: bool) -> Option<DataType> {
     let each = types.iter().map(|data_type| match data_type {
         DataType::Struct(fields) => Some(fields),
@@ -167,8 +167,8 @@ fn times(types: &[&DataType], widens: bool) -> Option<DataType> {
     })
 }
 
-/// The common time zone of timestamps: none, or one zone under any of its names. Timestamps from several
-/// zones become the same moments in UTC.
+/// Finds the common time zone of timestamps, which is `Some(None)` if no type has a zone. Different names of
+/// UTC are one zone. Other zones have UTC in common if `widens` is true.
 fn zone(types: &[&DataType], widens: bool) -> Option<Option<Arc<str>>> {
     let zones: Vec<Option<&Arc<str>>> = types
         .iter()

@@ -216,7 +216,7 @@ impl Error {
         }
     }
 
-    /// The failure to start a thread or another thing named `what`, which the system refused.
+    /// The error for a thread, or another thing named `what`, that the system refused to start.
     pub fn not_started(what: &str, why: &dyn fmt::Display) -> Self {
         Error::new(ErrorKind::Io, format!("{what} could not be started: {why}")).hint(
             "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
@@ -231,14 +231,14 @@ impl Error {
         self
     }
 
-    /// Returns the error with one more hint after the hint that it may have.
+    /// Returns the error with `hint` added after its present hint, if it has one.
     #[must_use]
     pub fn hint_also(self, hint: &str) -> Self {
         let hint = self.0.hint.as_ref().map_or(hint.to_owned(), |first| format!("{first}; {hint}"));
         self.hint(hint)
     }
 
-    /// Returns the error with the option that it is about in front of its cause.
+    /// Returns the error with a cause that begins with `option`, the name of the option that it is about.
     #[must_use]
     pub fn about(mut self, option: &str) -> Self {
         let inner = self.inner();
@@ -285,8 +285,8 @@ impl Error {
         self
     }
 
-    /// Returns the error as the reason why all rows of its file fail. Its row group moves from the place to
-    /// the cause, so that the place can name a failing row of any row group.
+    /// Returns the error as one that concerns every row of its file. The row group is moved from the place
+    /// to the text of the cause, because the place will be that of a row in any row group.
     #[must_use]
     pub fn of_whole_file(mut self) -> Self {
         let inner = self.inner();

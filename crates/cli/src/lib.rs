@@ -220,7 +220,7 @@ fn without_secrets(sentence: String, args: &[OsString]) -> String {
         // clap quotes the value of `--json=URL` without the option, so the value is looked for as well.
         let value = arg.split_once('=').map_or("", |(_, value)| value);
         [arg.as_ref(), value].into_iter().fold(sentence, |sentence, text| {
-            // The text as the sentence shows it, with single blanks.
+            // `sentence` contains single blanks only, so the blanks of `text` are reduced to single ones.
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             match source::shown(&text) {
                 shown if shown != text => sentence.replace(&text, &shown),

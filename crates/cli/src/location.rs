@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::console;
 
-/// The location of the data, and the options of its store. Both may hold secrets, which its JSON then holds
-/// too.
+/// The location of the data, and the options of its store. Both may hold secrets, and this struct's JSON
+/// contains them too.
 #[derive(clap::Args, Clone, Deserialize, Serialize)]
 pub(crate) struct Location {
     /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are

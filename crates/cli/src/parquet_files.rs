@@ -19,7 +19,7 @@ pub(super) fn name(number: u64, count: u64) -> String {
     format!("part-{number:05}-of-{count:05}.parquet")
 }
 
-/// The properties of files in which nothing is compressed and the writer itself ends each row group.
+/// The properties of uncompressed files in which the caller decides where each row group ends.
 pub(super) fn uncompressed() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())

@@ -1,6 +1,6 @@
 //! `forebay plan`: what each rank reads in an epoch, before anything is read.
 //!
-//! It needs only the footers, so it takes milliseconds for any world size, on any machine.
+//! The command reads only the footers of the Parquet files, so it takes milliseconds for any number of ranks.
 
 use std::path::PathBuf;
 
@@ -54,8 +54,8 @@ struct PlanReport {
     padded: u64,
     /// How many bytes all ranks fetch.
     stored_bytes: u64,
-    /// The row groups that the ranks fetch, added up and divided by the row groups of the data set: 1 if each
-    /// is fetched once.
+    /// The number of row groups that all ranks together fetch, divided by the number of row groups in the
+    /// data set: 1 if each row group is fetched once.
     read_amplification: f64,
     /// How rows are mixed.
     order: Order,
@@ -143,7 +143,7 @@ fn better(reads: &RankReads) -> String {
 }
 
 /// A remark that the first batch mixes fewer row groups than later ones, because the shuffle window delivers
-/// rows while it fills; empty if it hardly does.
+/// rows while it fills; empty if the first batch mixes nearly as many.
 fn opening(reads: &RankReads) -> String {
     const NOTABLE_SHARE: f64 = 0.8;
     let first = reads.row_groups_of_first_batch;
@@ -157,7 +157,7 @@ fn opening(reads: &RankReads) -> String {
     }
 }
 
-/// A remark on the memory that keeps all rows for later epochs; empty if none are kept.
+/// A remark about the memory in which a rank keeps its rows for later epochs; empty if it keeps none.
 fn staying(reads: &RankReads) -> String {
     match reads.staying_bytes {
         0 => String::new(),

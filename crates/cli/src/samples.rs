@@ -34,7 +34,7 @@ pub(crate) struct SampleOptions {
 }
 
 impl SampleOptions {
-    /// The samples as a loader takes them.
+    /// Converts these options to the form in which the loader takes them.
     pub(super) fn samples(&self) -> Samples {
         let drawn =
             self.balance.as_ref().map(Sample::balanced).or(self.weights.as_ref().map(Sample::weights));

@@ -30,7 +30,7 @@ fn written_out(text: &str) -> Option<String> {
     Some(format!("{number:.0}"))
 }
 
-/// Parses a share of a step, which is less than the whole.
+/// Parses a share of the time of a step: 0 or more, and less than 1.
 pub(crate) fn parse_share(text: &str) -> Result<f32, String> {
     let share = text.trim().parse::<f32>().ok().filter(|share| (0.0..1.0).contains(share));
     share.ok_or_else(|| "must be 0 or more and below 1, such as 0.2".to_owned())
@@ -42,7 +42,7 @@ pub(crate) fn parse_factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "must be a number above 0, such as 0.01".to_owned())
 }
 
-/// Parses bytes, such as "200GB", "4GiB", "1.5g" or "65536", as Python does.
+/// Parses bytes, such as "200GB", "4GiB", "1.5g" or "65536", in the forms that the Python package accepts.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     forebay_base::sizes::parse(text).map_err(|error| error.to_string())
 }

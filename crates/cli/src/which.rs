@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&rows)
 }
 
-/// The rows of the requested step, and a title.
+/// The title of the report, and the rows of the requested step on these ranks.
 fn step(args: &Args, run: &RewoundRun, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
     let mut places = Vec::new();
     for rank in &ranks {

@@ -111,7 +111,7 @@ struct WriteReport {
     bytes: u64,
     /// Files that an interrupted run had completed.
     files_before: u64,
-    /// The names of the classes, by their numbers.
+    /// The names of the classes, in the order of their numbers.
     classes: Vec<String>,
     columns: Vec<String>,
     seconds: f64,
@@ -182,7 +182,7 @@ fn describe(report: &WriteReport, args: &Args) -> String {
 }
 
 impl Args {
-    /// Finds the source of the rows to write, and remarks on the files that are left out.
+    /// Finds the source of the rows to write. The returned texts tell the user which files are left out.
     fn source(&self) -> Result<(WriteSource, Vec<String>)> {
         let place = || Place::file(self.from.display().to_string());
         let (source, left_out) = match (&self.coco, self.yolo) {

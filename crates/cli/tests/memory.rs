@@ -365,7 +365,7 @@ fn a_large_row_group_is_shuffled_within_the_budget_or_refused() {
     }
 }
 
-/// A page may be as large as its column, but the plan does not count it twice.
+/// In this file one page holds all bytes of its column. The plan must count these bytes only once.
 #[test]
 fn a_plan_counts_the_bytes_to_read_once() {
     let fields = vec![Field::new("number", DataType::Int64, false)];

@@ -210,8 +210,8 @@ fn float(data_type: &DataType, value: &Value, is_last: bool) -> Option<f64> {
     })
 }
 
-/// The bytes of a text bound. The greatest value may be a shortened text, so a byte greater than any text is
-/// appended if it is long.
+/// The bytes of a text bound. If a greatest value is long, the log may have shortened it, so a byte that is
+/// greater than any in a text is appended.
 fn bytes(text: &str, is_last: bool) -> Option<Vec<u8>> {
     let mut bytes = text.as_bytes().to_vec();
     if is_last && text.chars().nth(MAY_BE_CUT - 1).is_some() {

@@ -31,7 +31,7 @@ pub struct Table {
     pub columns: Vec<TableColumn>,
     /// How the table's columns are matched with those of the files.
     pub found: Found,
-    /// The partition columns by the names that the table gives them, in the order of the partitions.
+    /// The names of the partition columns in the table, in the order of the values in each partition.
     pub partition_columns: Vec<String>,
     /// For each partition, the values of its columns as texts.
     pub partitions: Vec<Box<[Option<String>]>>,

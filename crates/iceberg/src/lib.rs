@@ -17,8 +17,8 @@
 //!
 //! The crate reads tables of the format versions 1, 2 and 3 whose files are Parquet, with columns that are
 //! found by field id, default values of columns, values of partitions, deletes by position and by equality,
-//! and deletion vectors. It refuses other formats of files, types without an Arrow type, and encrypted files
-//! by name. It does not trust metadata: any content gives a [`Table`] or an error with its place.
+//! and deletion vectors. Other formats of files, types without an Arrow type, and encrypted files are errors.
+//! The crate does not trust metadata: any content gives a [`Table`] or an error with its place.
 
 mod avro;
 mod choose;

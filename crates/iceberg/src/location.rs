@@ -59,8 +59,8 @@ impl Folders {
     /// The locator for a table that was opened in the folder `root`, an absolute path or a URL. `allowed` are
     /// other locations in which the user allows files.
     pub fn at(&self, root: &str, allowed: Vec<String>) -> Locator {
-        // Usually the table may have moved, and then its files moved with it to the folder that was opened.
-        // But if a property names the present folder of the metadata, the table has not moved.
+        // A table may have been moved to the folder that was opened, together with its files. It was not
+        // moved if a property names the present folder of the metadata.
         let is_kept_apart = self.metadata.as_ref().is_some_and(|folder| {
             let opened = format!("{root}/metadata");
             Address::parse(&opened).same(&Address::parse(folder))

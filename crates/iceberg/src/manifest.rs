@@ -34,8 +34,8 @@ pub struct Manifest {
     pub(crate) sequence: i64,
     /// Whether the manifest lists files that delete rows, and not data files.
     pub(crate) has_deletes: bool,
-    /// The id of the first row in those files of the manifest that state no first row id, if the table tracks
-    /// row ids.
+    /// The id of the first row in the first file of the manifest that states no such id itself; `None` if the
+    /// table does not track row ids.
     pub(crate) first_row_id: Option<i64>,
 }
 
@@ -142,8 +142,8 @@ pub(crate) fn each(
         };
         let file = record.take(2).ok_or_else(|| lacks("a file"))?;
         let mut entry = entry(file, sequence, manifest)?;
-        // A file without a first row id takes the next ids after the earlier files in the manifest that had
-        // none either.
+        // A file that states no first row id takes the ids after those of the previous such file in the
+        // manifest.
         if manifest.first_row_id.is_none() {
             entry.first_row_id = None;
         } else if entry.first_row_id.is_none() {

@@ -27,8 +27,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// Takes the statistics out of a file's entry in the manifest. The numbers are the field ids of the
-    /// format.
+    /// Takes the statistics out of a file's entry in the manifest. The numbers are Iceberg's ids for the
+    /// fields of a manifest.
     pub(crate) fn take(file: &mut AvroValue) -> Self {
         Stated {
             nulls: pairs(file.take(110), 121, 122).collect(),

@@ -18,8 +18,8 @@ pub struct Table {
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, sorted by location.
     pub files: Vec<TableFile>,
-    /// The statistics of the columns, by name, for the columns that have some in the manifests. The
-    /// statistics of a file are at its index [`listed`](TableFile::listed).
+    /// For each column with statistics in the manifests, its name and its statistics. Those of a file are at
+    /// the file's index [`listed`](TableFile::listed).
     pub statistics: BTreeMap<String, ColumnStatistics>,
     /// The files that delete rows by position.
     pub positions: Vec<Positions>,
@@ -84,8 +84,8 @@ impl Table {
         self.files.binary_search_by(|file| (*file.location).cmp(location)).ok()
     }
 
-    /// Whether deletes by position apply to a file: the commit that added its rows is the same or an earlier
-    /// one, and the file has no deletion vector, which would replace them.
+    /// Whether deletes by position apply to a file: they were not committed before the file's rows, and the
+    /// file has no deletion vector, which would replace them.
     pub fn concerns(&self, positions: &Positions, file: &TableFile) -> bool {
         file.sequence <= positions.sequence && file.deletion.is_none()
     }

@@ -45,8 +45,8 @@ impl Affine {
         }
     }
 
-    /// Gives each pixel of the result the image's pixel that is nearest to its point. A pixel has `LEVELS`
-    /// levels or bytes.
+    /// Gives each pixel of the result the source pixel that is nearest to the point that it shows. A pixel
+    /// has `LEVELS` values of type `L`.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],
@@ -62,8 +62,9 @@ impl Affine {
         });
     }
 
-    /// Gives each pixel of the result the weighted mean of the four pixels around its point. Pixels outside
-    /// the image count as 0, and the result is mixed with the fill colour in proportion to their weights.
+    /// Gives each pixel of the result the weighted mean of the four source pixels around the point that it
+    /// shows. Pixels outside the image count as 0; the larger their weights, the more fill colour is mixed
+    /// in.
     fn bilinear<L: ChannelLevel, const CHANNELS: usize>(
         &self,
         from: &[L],

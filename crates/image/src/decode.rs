@@ -14,8 +14,8 @@ use super::{jpeg, kept, packed, raster, raw};
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
-/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of
-/// [`Image::keep`] for one with the same spec, or that of [`pack`](crate::pack); or raw pixels, if
+/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file; or the bytes that
+/// [`Image::keep`] (with the same spec) or [`pack`](crate::pack) made of such a file; or raw pixels, if
 /// [`Image::raw`] says so. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order
 /// and native byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal
 /// pixels on every thread.

@@ -123,7 +123,7 @@ impl Drawn {
     /// and top to bottom (0 or 1), height and width of the image, and the angle of rotation in degrees.
     pub fn numbers(&self) -> [f32; Drawn::NUMBERS] {
         let Frame { sampling: shown, mirror, target, corner, canvas, .. } = self.frame;
-        // With its padding, a crop has the size of the result.
+        // On a canvas, the numbers describe the crop together with the padding around it.
         let (corner, size) = match canvas {
             Some(canvas) => (corner.mirrored(mirror, target, canvas), canvas),
             None => (Corner::default(), target),

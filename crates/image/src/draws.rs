@@ -26,7 +26,7 @@ const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 const DOUBLE_BITS: u32 = 53;
 
 /// An operation that draws from a random stream of its own. Its number is mixed into the key, so each
-/// operation needs another one.
+/// operation needs a number of its own.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Operation {

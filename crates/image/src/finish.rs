@@ -62,7 +62,7 @@ pub(super) struct Finisher(Option<ValueTable>);
 
 impl Finisher {
     /// Converts interleaved pixels of the resized image, whose levels have this depth, and writes them into
-    /// the slot. They are the image's pixels from number `first`.
+    /// the slot. The first of these pixels has the number `first` in the image.
     pub(super) fn finish(
         &mut self,
         image: &Image,

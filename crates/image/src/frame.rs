@@ -17,7 +17,7 @@ pub(super) struct Frame {
     /// The size to which the shown part of the image is resized: the size of the result, or less if images
     /// keep their shape.
     pub(super) target: Size,
-    /// The position in the result of the part's top left corner.
+    /// The position of the top left corner of the shown part in the result.
     pub(super) corner: Corner,
     /// The size of the result, for crops that may show constant padding around the image. Such a crop is
     /// mirrored together with its padding.
@@ -31,8 +31,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn
-    /// first, so that adding one does not change the crops.
+    /// Draws the frame of an image that is seen as `width` x `height` pixels. The random number of the
+    /// horizontal flip is always drawn first, so that adding a flip does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         Frame::draw_around(image, (width, height), key, BoxesOfImage::default())
     }

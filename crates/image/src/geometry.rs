@@ -119,8 +119,8 @@ impl Sampling {
     }
 }
 
-/// Draws like torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform
-/// aspect ratio, then the largest centred box within the ratios.
+/// Chooses a random crop like torchvision's `RandomResizedCrop.get_params`: it tries ten times with a random
+/// area and a log-uniform aspect ratio, and falls back to the largest centred box within the ratios.
 fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rect {
     let area = f64::from(width) * f64::from(height);
     let ratio = image.ratio_range();

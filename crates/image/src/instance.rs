@@ -25,13 +25,13 @@ pub enum Instance<'a> {
     Polygons(&'a [&'a [f64]]),
 }
 
-/// Writes the mask of an object into its slot: 1 for its pixels and 0 for all others, as rows of the image's
-/// target size, cropped, resized to the nearest pixel, mirrored and turned like the image. `size` is the size
-/// that is stored beside run lengths, if there is one.
+/// Writes the mask of an object into `slot`, row by row: 1 for pixels of the object and 0 for all others. The
+/// mask is cropped, resized (to the nearest pixel), mirrored and turned like the image, so it has the same
+/// target size. `size` is the size that is stored beside run lengths, if there is one.
 ///
 /// # Errors
 /// Fails if a PNG is not a mask, if the mask has another size than the image, if run lengths do not add up to
-/// its number of pixels, or if a polygon has fewer than three points.
+/// the number of pixels of the image, or if a polygon has fewer than three points.
 pub fn decode_instance(
     workspace: &Workspace,
     image: &Image,

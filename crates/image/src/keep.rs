@@ -1,5 +1,5 @@
-//! Converts images to the forms in which a cache keeps them: with all work done that comes before the first
-//! random step.
+//! Converts images to the forms in which a cache keeps them. The steps of decoding that come before the first
+//! random step are then done once, and not in every epoch.
 //!
 //! The result of a resize or a centre crop is kept in the target's size, and an image that is fitted into a
 //! canvas is kept in the size that it has there. Before a random crop the whole image is kept: the crop is
@@ -10,10 +10,9 @@
 //!   Pixels are the same as without keeping, except for crops of more than six times the target, which are
 //!   otherwise decoded at a smaller scale: these differ by less than one level of 255 on average on
 //!   photographs, by up to nine in black and white patterns.
-//! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop
-//!   still has the target's size. An image that would hardly be smaller stays as it is. On the 24 photographs
-//!   of Kodak's set pixels differ from those of the files by 1.0 to 1.8 levels of 255 on average, and by 3.1
-//!   in the worst of them.
+//! * [`Form::Resized`]: a JPEG at quality 95, just large enough that the smallest random crop has the size of
+//!   the target. An image that would hardly be smaller stays as it is. On the 24 photographs of Kodak's set,
+//!   pixels differ from those of the files by 1.0 to 1.8 levels of 255 on average, and by 3.1 in the worst.
 //! * [`Form::Coefficients`]: the coefficients of a JPEG, without loss, in a form that needs no Huffman
 //!   decoding. Pixels are those of the file, for every crop and size. Other files stay as they are.
 
@@ -171,8 +170,8 @@ impl Image {
             }),
             Form::Resized | Form::Coefficients => self.before_compression(),
         };
-        // The header stores the size on which the part to show will be drawn. A random crop, and the place on
-        // a canvas, follow from the image's original size; all other framings show the whole kept image.
+        // The header stores the size from which the part to show will be computed. That is the original size
+        // for a random crop and for a place on a canvas; other framings show the whole kept image.
         let drawn_on = match self.framing {
             Framing::Resize | Framing::CenterCrop => size,
             _ => seen,
@@ -241,8 +240,8 @@ impl Image {
         }
     }
 
-    /// The spec reduced to what the kept pixels depend on: the steps before the first random one. Its number
-    /// type can hold the levels of every file.
+    /// The spec without the options that do not affect the kept pixels, which are those of the first random
+    /// step and all later steps. Its number type can hold the levels of every file.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.layout(Layout::Nhwc).dtype(match self.depth() {

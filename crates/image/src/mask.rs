@@ -233,7 +233,7 @@ mod tests {
     fn the_nearest_pixel_is_torchs() {
         assert_eq!(nearest(3.0, 5.0, 3, 20, false), [3, 4, 6]);
         assert_eq!(nearest(0.0, 3.0, 6, 3, true), [2, 2, 1, 1, 0, 0]);
-        // This is a crop of 3 pixels from pixel 2 on, after 8 pixels were resized to 6.
+        // Here 8 pixels are resized to 6, and then cropped to the 3 pixels that begin at pixel 2.
         assert_eq!(nearest(2.0 * 8.0 / 6.0, 3.0 * 8.0 / 6.0, 3, 8, false), [2, 4, 5]);
     }
 }

@@ -97,8 +97,8 @@ impl Image {
         }
     }
 
-    /// Decodes one encoded image by this spec into newly allocated memory, where [`decode_into`] needs a
-    /// slot. `key` decides the random draws. A [ragged](Image::ragged) image has its own size.
+    /// Decodes one encoded image by this spec into newly allocated memory. To write into memory of your own,
+    /// use [`decode_into`]. `key` decides the random draws. A [ragged](Image::ragged) image has its own size.
     ///
     /// # Errors
     /// The errors of [`decode_into`], [`Image::validate`] and [`Image::check_alone`].

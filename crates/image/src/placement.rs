@@ -5,7 +5,7 @@ use super::geometry::{Corner, Rect, Sampling, corner, of_resized, target};
 use super::repeat::Repeat;
 use super::spec::{Framing, Image, IouCrop, PaddingMode, RandomCrop, Size};
 
-/// `RandomIoUCrop` tries at most this many least overlaps, and then shows the whole image.
+/// `RandomIoUCrop` draws a minimum overlap at most this number of times, and then shows the whole image.
 const IOU_ROUNDS: usize = 100;
 
 /// The boxes of objects in an image, for crops around them. Each box is left, top, right and bottom.
@@ -167,8 +167,8 @@ fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     }
 }
 
-/// Draws a crop like torchvision's `RandomIoUCrop`. It draws a least overlap, and then crops until one
-/// contains the centre of a box and overlaps that box by at least that much.
+/// Draws a crop like torchvision's `RandomIoUCrop`: draws a minimum overlap, and then random crops, until a
+/// crop contains the centre of a box and overlaps that box by at least the minimum.
 fn iou_crop(
     image: &Image,
     crop: &IouCrop,

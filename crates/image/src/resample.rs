@@ -168,8 +168,7 @@ pub(super) fn resampling_bytes(
     let view = reduced(sampling.view, reduction);
     let between = u64::from(view.width) * u64::from(size.height);
     let weights = |from: u32, to: u32| {
-        // On each side of its centre, the filter covers the source pixels of one target pixel, or `reach`
-        // times as many.
+        // On each side of its centre, the filter covers the source pixels of `reach` target pixels.
         let reached = 2 * u64::from(from.div_ceil(to).max(1) * sampling.resampling.reach()) + 1;
         u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)
     };

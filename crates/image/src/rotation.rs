@@ -51,7 +51,7 @@ impl Turn {
     }
 
     /// Writes the rotated image to `to`, where each pixel is a copy of the nearest pixel of the original. A
-    /// pixel consists of `LEVELS` levels or bytes.
+    /// pixel consists of `LEVELS` values of type `L`.
     pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
         from: &[L],

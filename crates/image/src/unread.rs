@@ -1,5 +1,4 @@
-//! Guesses what bytes are that cannot be decoded as an image, and makes an error that says what to do about
-//! it.
+//! Guesses the content of bytes that cannot be decoded as an image, and makes an error that says what to do.
 
 use forebay_base::Error;
 

@@ -46,7 +46,7 @@ struct Machine<'a, 'b> {
     /// The byte offset of the instruction that is being run, for error messages.
     at: usize,
     stack: Vec<HeapValue>,
-    /// The height of the stack when each mark that is still open was set.
+    /// The marks that are still open, each as the height that the stack had when the mark was set.
     marks: Vec<usize>,
     /// The largest number of values and marks on the stack so far.
     highest: usize,
@@ -411,7 +411,7 @@ impl Machine<'_, '_> {
         self.push(HeapValue::Name(name))
     }
 
-    /// The error for an instance of an old-style class of Python 2; a foreign class is named in it.
+    /// The error for an instance of an old-style class of Python 2. It names a class that is foreign.
     fn old_instance(&mut self) -> forebay_base::Error {
         match self.name_written() {
             Ok(()) => self.damaged("it makes an instance of an old class"),

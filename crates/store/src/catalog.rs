@@ -144,7 +144,7 @@ pub struct Group {
     pub first_row: u64,
 }
 
-/// One row group of a file, as one of those that a [`Group`] stands for.
+/// One of the row groups in a file that a [`Group`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredGroup {
     /// Ordinal of the row group in its file.
@@ -157,8 +157,8 @@ pub struct StoredGroup {
 
 impl Catalog {
     /// Makes a catalogue of files. `files` must be in their final order, and `unified` has their common
-    /// columns; `identities` are further parts of the identity of the rows. Each file's footer must have been
-    /// read, or its rows declared.
+    /// columns; `identities` are texts that identify the rows in addition to the files. Each file's footer
+    /// must have been read, or its rows declared.
     ///
     /// Fails with `Corrupt` for more rows than 64 bits can count.
     pub fn new(
@@ -197,8 +197,8 @@ impl Catalog {
     }
 
     /// A catalogue of only the files that `keeps` accepts, with their own fingerprint; `None` if it accepts
-    /// all files. `keeps` is called only for files that have values before their footers are read: keys in
-    /// the names of folders, or statistics in the metadata of a table. All other files stay.
+    /// all files. `keeps` is called only for files about whose values something is known without their
+    /// footers, from keys in the names of folders or statistics in a table's metadata. Other files stay.
     pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files
@@ -453,9 +453,9 @@ impl Catalog {
         (bytes / self.rows().max(1)).max(1)
     }
 
-    /// The bytes that the projected columns of `group` would take if repeated values were not stored only
-    /// once, and whether the footer gives this number. Older footers do not state the size of texts before
-    /// they were encoded, so the number is then an estimate.
+    /// The bytes that the projected columns of `group` would take if every repetition of a value was stored,
+    /// and whether the footer gives this number. Older footers do not state the size of texts before they
+    /// were encoded, so the number is then an estimate.
     pub fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();

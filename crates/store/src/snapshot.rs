@@ -31,8 +31,8 @@ mod table;
 /// second row group at this size.
 const MOST_BYTES_AS_ONE: u64 = 128 << 20;
 
-/// The number of bytes of a run of deleted rows (its start and its end) where it is hashed. This number is
-/// hashed before them.
+/// The number of hashed bytes of a run of deleted rows: four for its start and four for its end. This number
+/// itself is hashed before each run.
 const RUN_BYTES: u128 = 8;
 
 /// The number of bytes after which runs of deleted rows are passed to the hash function.
@@ -50,8 +50,8 @@ pub struct Snapshot {
     pub root: String,
     /// The files, in the order of the listing or of the table's list.
     pub files: Vec<DataFile>,
-    /// Anything else that identifies the rows, beside files, constants and deleted rows. It becomes a part of
-    /// the data set's fingerprint.
+    /// Texts that identify the rows, in addition to the files, constants and deleted rows. They become a part
+    /// of the data set's fingerprint.
     pub identities: Vec<Arc<str>>,
     /// For each folder that was opened, the index: a file in it that may have the footers of its files.
     pub indexes: Vec<IndexPlace>,
@@ -201,9 +201,9 @@ impl DataFile {
         Listed { constants: &self.constants, statistics: self.statistics.as_ref() }
     }
 
-    /// Whether the file is planned as one row group before its footer is read. Only the table's list of files
-    /// decides that. It is never so if columns have defaults, because only the footer shows which columns the
-    /// file does not have.
+    /// Whether the file is planned as one row group before its footer is read. The table's list of files
+    /// alone decides that. A file is not planned like this if columns have defaults, because only the footer
+    /// shows which columns the file does not have.
     pub fn is_declared(&self) -> bool {
         let is_small = self.has_one_row_group || self.pin.size <= MOST_BYTES_AS_ONE;
         let are_few = self.rows.is_some_and(|rows| u32::try_from(rows).is_ok());
@@ -299,8 +299,9 @@ impl FileVersion {
         }
     }
 
-    /// All marks of the version as text, for keys of data that outlives the process. If a file is replaced by
-    /// another of the same size and time, the text is different.
+    /// The version as text, with everything that distinguishes it, for keys of data that outlives the
+    /// process. If a file is replaced by another one with the same size and modification time, the text is
+    /// different.
     pub fn for_keys(&self) -> String {
         match self {
             FileVersion::Local { changed, inode, .. } => format!("{self} ctime:{changed} inode:{inode}"),

@@ -198,9 +198,9 @@ class Arrays(Ragged):
     """Arrays whose shape differs from row to row: a :class:`Ragged` that returns each row as an array.
 
     The sides of an array are its dimensions. Row ``i`` is a view over the batch's memory. ``padded()``
-    returns a new array that is as long on each side as the longest row. In a row without values, a side that
-    differs between rows has length 0 if it follows another side of length 0; sides that do not differ keep
-    their length.
+    returns a new array that is as long on each side as the longest row. A row with a side of length 0 does
+    not contain the lengths of its inner sides: an inner side then has length 0 as well if its length differs
+    between rows, and otherwise its fixed length.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class Arrays(Ragged):
         if array.size or len(sides) != array.ndim:
             return array
         shape = [found if side is None else side for found, side in zip(array.shape, sides, strict=True)]
-        # A null has no values even if all its sides have a length above 0, so it cannot have their shape.
+        # If no side has length 0, the row is a null. It has no values, so it cannot be reshaped to the sides.
         return array if all(shape) else array.reshape(shape)
 
     def __repr__(self) -> str:

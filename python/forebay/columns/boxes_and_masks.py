@@ -47,8 +47,8 @@ class Boxes:
     out_format : {"xyxy", "xywh", "cxcywh"}, optional
         The four delivered numbers. Default: as stored.
     out_normalized : bool, default False
-        Whether the delivered numbers are shares of the width and height of the delivered array, instead of pixels; of
-        ragged images, of each image's own.
+        Whether the delivered numbers are shares of the width and height of the delivered array, instead of
+        pixels. For ragged images, they are shares of each image's own width and height.
     min_visible : float, default 0
         The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. 0
         drops no box; above 0, boxes without area are dropped too.

@@ -26,10 +26,10 @@ class Clip:
     ``samples=`` the column has one image in each row, and a clip is made of the rows of a window. See
     ``docs/recipes/clips.md``.
 
-    The random draws are those of an :class:`Image` in this row, or in the first row of the window. A bad or
-    null image makes its whole row or window bad. All images of a clip have one size: ``image`` cannot be an
-    image of :meth:`Image.fit`. A cache keeps lists as they are stored, and the images of windows as if there
-    were no clip.
+    The random changes are those that an :class:`Image` would get in this row, or in the first row of the
+    window. A bad or null image makes its whole row or window bad. All images of a clip have one size:
+    ``image`` cannot be an image of :meth:`Image.fit`. A cache keeps lists as they are stored, and the images
+    of windows as if there were no clip.
 
     Parameters
     ----------
@@ -41,22 +41,22 @@ class Clip:
         Default: all images.
     stride : int, optional
         Distance from one image to the next, in images of the list or window. With ``frames``, the last image
-        is repeated if the list or window is too short. Default: 1, or with ``frames`` none, so that images
-        come from the whole list or window.
+        is repeated if the list or window is too short. Default: 1 without ``frames``; with ``frames``, images
+        are taken from the whole list or window.
     sampling : {"even", "random"}, default "even"
         How the ``frames`` images are chosen. ``"even"`` takes the middle image of each part or, with
         ``stride``, images around the middle. ``"random"`` takes a random image of each part or, with
         ``stride``, starts at a random image. Draws depend on the seed of the shuffle, the epoch and the row.
     draws : {"together", "alone"}, default "together"
         ``"together"`` gives all images of a clip the same random crop, flip and change of colours;
-        ``"alone"`` gives each image its own. The rows of a :class:`Window` with ``frames="alone"`` always
-        draw alone.
+        ``"alone"`` gives each image its own. If a :class:`Window` has ``frames="alone"``, each of its images
+        always gets its own.
     layout : {"NTHWC", "NTCHW", "NCTHW"}, optional
         Order of the axes; T counts the images. "NCTHW" is for clips of one length. Default: that of ``image``, with T
         after N.
     at_most : int, optional
         The most images of a clip, if lists differ in length and ``frames`` is not given; a longer list is a bad row.
-        While a batch is made, it takes the memory of clips of this length.
+        While a batch is made, each of its clips takes the memory of a clip of this length.
 
     Raises
     ------

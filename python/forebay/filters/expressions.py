@@ -160,8 +160,8 @@ class ColumnExpression(_Node):
         return Expression._of({"is_null": self._node}, f"{_inside(self)}.is_null()")
 
     def starts_with(self, prefix: str | bytes) -> Expression:
-        """The condition that a text or binary value begins with a prefix. Arithmetic on columns does not have
-        this condition.
+        """The condition that a text or binary value begins with a prefix. It cannot be used on the result of
+        arithmetic on columns.
 
         Parameters
         ----------

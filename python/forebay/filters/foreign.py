@@ -1,8 +1,8 @@
 """Translates filters that are expressions of pyarrow or Polars into expressions of forebay.
 
-A part of an expression that means exactly the same in forebay is translated; for every other part the error
-names it. Neither package is imported here: if the user has an expression of a package, that package was
-imported already.
+A part of an expression that means exactly the same in forebay is translated. Any other part raises an error
+that names the part. Neither package is imported here: if the user has an expression of a package, that
+package was imported already.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ _LOOKED_AT = 2
 
 
 class _Drawn(NamedTuple):
-    """A batch that Keras drew, the loader's position after this batch, and the loader's ``_generation`` then:
-    a number that increases when a state is loaded."""
+    """A batch that Keras drew, and the loader's position after it. ``generation`` is the loader's
+    ``_generation`` at that time: a number that increases when a state is loaded."""
 
     batch: Any
     position: StateDict | None
@@ -126,7 +126,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         # The first `_LOOKED_AT` batches that Keras drew since it last began or ended an epoch. `_count`
         # counts all batches since then.
         self._given: list[_Drawn] = []
-        # For each batch in `_given`, the `Watch` of a `Resume` callback that got its position, or None.
+        # For each batch in `_given`, the `Watch` in which its position was stored for a `Resume` callback, or
+        # None.
         self._heard: list[Watch | None] = []
         self._count = 0
         # Batches that Keras only inspected, to be delivered again.

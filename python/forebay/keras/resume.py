@@ -42,8 +42,8 @@ class Watch:
     def __init__(self) -> None:
         #: For each batch that Keras drew but has not trained with yet, the loader's position after it.
         self.drawn: deque[StateDict] = deque()
-        #: The numbers of batches in the next runs of Keras over the data, as long as these runs only finish
-        #: an epoch or a pass over the loader that was interrupted.
+        #: The numbers of batches in those next runs of Keras over the data that only finish an interrupted
+        #: epoch, or an interrupted pass over the loader.
         self.rests: deque[int] = deque()
 
 

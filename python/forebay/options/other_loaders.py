@@ -1,5 +1,5 @@
-"""Errors for options that a loader does not have, because they belong to other loaders or are misspelt. They
-say what to do instead."""
+"""Errors for options that a loader does not have, because they belong to other loaders or are misspelt. The
+errors say what to do instead."""
 
 from __future__ import annotations
 

@@ -196,8 +196,8 @@ def _bytes(cell: Any) -> np.bytes_:
 
 
 def _cells(column: Any) -> list[bytes]:
-    """Returns a matrix of bytes, as which the loader delivers binary values of fixed length, as a list of
-    values."""
+    """Returns the rows of a matrix of bytes as a list of values. The loader delivers binary values of fixed
+    length as such a matrix."""
     return [row.tobytes() for row in column]
 
 

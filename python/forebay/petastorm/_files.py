@@ -23,7 +23,8 @@ _METADATA = "_common_metadata"
 
 
 def file_system(url: str, given: Any = None) -> tuple[Any, str]:
-    """Returns the pyarrow file system of a URL, or the user's one if it is ``given``, and the path in it."""
+    """Returns the pyarrow file system of a URL, and the path in it. A file system that the user has ``given``
+    is used instead of that of the URL."""
     fs = _fs()
     if given is not None:
         return _as_pyarrow(given), _path(url)

@@ -17,8 +17,8 @@ from .unischema import Unischema
 
 __all__: list[str] = []
 
-#: All folders together hold at most the bytes of this number of full row groups in memory. Beyond this limit,
-#: the folder that holds the most bytes writes its rows.
+#: All folders together hold at most as many bytes in memory as this number of full row groups. Beyond this
+#: limit, the folder that holds the most bytes writes its rows.
 _ROW_GROUPS = 16
 
 #: The value in the name of the folder for nulls, as Hive and Spark write it.

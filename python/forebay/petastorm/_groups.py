@@ -47,9 +47,9 @@ def groups(
 ) -> Iterator[Columns]:
     """Yields each row group as one batch, in the order in which the row groups arrive.
 
-    ``order`` takes the row ids of a row group, and returns the indexes that bring its rows into their order.
-    If it is None, rows stay in the order in which they arrive. With ``in_place``, the columns of ``batches``
-    may be overwritten, so the caller must not use them afterwards.
+    ``order`` takes the row ids of a row group, and returns the indexes of its rows in the wanted order. If
+    ``order`` is None, rows stay in the order in which they arrive. With ``in_place``, the columns of
+    ``batches`` may be overwritten, so the caller must not use them afterwards.
     """
     parts: list[Columns] = []
     at: int | None = None

@@ -40,7 +40,7 @@ _COLUMN_ROWS = 1 << 16
 
 
 class Plan:
-    """The checked arguments of a reader: it makes the reader's loader and the items that the reader
+    """The checked arguments of a reader. A plan makes the loader of the reader, and the items that the reader
     yields."""
 
     def __init__(
@@ -124,8 +124,8 @@ class Plan:
         return loader
 
     def items(self, batches: Iterable[Any], epoch: int, least: int, stored: Stored) -> Iterator[Any]:
-        """Yields the rows or the batches of an epoch. If it is one row short of ``least``, its first row is
-        repeated."""
+        """Yields the rows or the batches of an epoch. If the epoch has one row fewer than ``least``, its
+        first row is repeated at the end."""
         arrived = filled_up(map(self._arrived, map(regular, batches)), least)
         order = self.order.within(epoch)
         if not self.is_batched:
@@ -242,7 +242,7 @@ def cache_of(kind: Any, location: Any, size_limit: Any) -> DiskCache | None:
         raise ValueError(f"Unknown cache_type: {kind}")
     if size_limit is None:
         raise ValueError("cache_type='local-disk' needs cache_size_limit= in bytes")
-    # The cache gets its own folder, because other files in this one belong to the user.
+    # The cache gets a folder of its own inside the given one, where other files may belong to the user.
     folder = os.path.join(location or tempfile.mkdtemp(prefix="forebay-"), "forebay")
     return DiskCache(folder, max_bytes=int(size_limit))
 

@@ -26,7 +26,7 @@ NAMES = {
     "benchmark.throughput": {"reader_throughput": f"{_PROGRAM}: forebay bench"},
 }
 
-#: The left out names of modules that forebay has, and what to use instead of them.
+#: Names that are left out of modules that do exist here, and what to use instead.
 IN_MODULES = {
     "tf_tensors": "use make_petastorm_dataset: TensorFlow 2 has no queues",
 }

@@ -1,4 +1,4 @@
-"""Makes the rows that a reader delivers, from decoded columns and by the user's function."""
+"""Makes the rows that a reader delivers: decodes columns, and calls the user's function for each row."""
 
 from __future__ import annotations
 

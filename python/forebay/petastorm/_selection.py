@@ -33,8 +33,8 @@ def as_filter(predicate: PredicateBase, stored: Stored) -> Expression | None:
 
 
 def left_out_by(predicate: PredicateBase, stored: Stored, is_batched: bool, options: dict[str, Any]) -> list[int]:
-    """Returns the ids of the rows that a predicate leaves out, by reading its fields of all rows in stored
-    order."""
+    """Returns the ids of the rows that a predicate leaves out. It reads the fields that the predicate needs,
+    for all rows in stored order."""
     names = list(predicate.get_fields())
     if not names:
         raise ValueError("the predicate has no fields: its get_fields() must return at least one name")
@@ -144,8 +144,8 @@ def _in_set(predicate: Any, stored: Stored, wanted: bool) -> Expression | None:
 
 
 def _compares_alike(field: Any, stored_as: str, values: Iterable[Any]) -> bool:
-    """Whether the stored values of a field compare with ``values`` as the decoded values of rows do. This is
-    true of whole numbers and text."""
+    """Whether the stored values of a field equal the same ``values`` as the decoded values do. This is so for
+    whole numbers and for text."""
     if field.shape != () or not isinstance(field.numpy_dtype, type):
         return False
     if stored_as.startswith(("int", "uint")):

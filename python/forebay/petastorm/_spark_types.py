@@ -58,7 +58,8 @@ class SparkType:
 
 
 def spark_type(given: Any) -> SparkType:
-    """Returns the Spark type that a user passed by name, as a class of PySpark or as an object of one."""
+    """Returns the Spark type that a user passed as a name, as a PySpark class, or as an object of such a
+    class."""
     if isinstance(given, SparkType):
         return given
     if isinstance(given, str):

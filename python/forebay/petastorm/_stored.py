@@ -117,8 +117,8 @@ def inferred(columns: Any, keys: tuple[str, ...]) -> Unischema:
 
 
 def _columns(dataset: Dataset) -> Any:
-    """Returns the stored columns as a schema of pyarrow. Versions of pyarrow before 16 lack the type of text
-    views, so they get the types that a loader delivers."""
+    """Returns the stored columns as a schema of pyarrow. pyarrow before version 16 has no type for text
+    views, so there the schema has the types that a loader delivers."""
     arrow = pyarrow()
     if hasattr(arrow, "string_view"):
         return arrow.schema(dataset.schema)
@@ -149,8 +149,8 @@ def _text(url: Any) -> str:
 
 
 def _location(url: Any) -> str:
-    """Returns a URL in the form that a loader takes: local files become paths, because Spark and Java write
-    them as ``file:``."""
+    """Returns a URL in the form that a loader takes. ``file:`` URLs become paths, because Spark and Java
+    write them with one slash, such as ``file:/data``."""
     parsed = urllib.parse.urlparse(_text(url))
     if not parsed.scheme:
         raise ValueError(

@@ -43,8 +43,8 @@ class Reader:
         Whether an item is a batch and not a row.
     """
 
-    #: Always None, because a reader does not deliver Petastorm's NGrams, windows of rows; forebay.Window
-    #: does.
+    #: Always None, because readers do not deliver Petastorm's NGrams, which are windows of rows. For windows,
+    #: a Loader takes ``samples=forebay.Window(...)``.
     ngram = None
 
     def __init__(self, stored: Stored, plan: Plan) -> None:
@@ -161,7 +161,7 @@ class Reader:
                 return
 
     def _get_ready(self) -> None:
-        """Makes the loader when it is first called, which decides the rows to read."""
+        """Decides which rows to read and makes the loader, on the first call only."""
         if self._is_ready:
             return
         self._loader = self._plan.loader(self._stored)

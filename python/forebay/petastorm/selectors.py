@@ -23,7 +23,7 @@ class RowGroupSelectorBase(abc.ABC):
 
 
 class SingleIndexSelector(RowGroupSelectorBase):
-    """Selects the row groups in which at least one of the given values occurs, as one index says."""
+    """Selects the row groups in which at least one of the given values occurs, according to one index."""
 
     def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
         self._index_name = index_name

@@ -50,8 +50,8 @@ def make_petastorm_dataset(reader: Reader) -> Any:
     Parameters
     ----------
     reader : Reader
-        The reader. Iterating over the data set again resets the reader; setting its ``num_epochs=`` costs
-        less.
+        The reader. Iterating over the data set again resets the reader, which takes longer than a reader that
+        was made with ``num_epochs=`` for all passes.
 
     Returns
     -------

@@ -21,8 +21,8 @@ __all__: list[str] = []
 
 @dataclass(frozen=True, repr=False)
 class Denied:
-    """The rows that ``deny=`` says to leave out, by row ids and by values of columns. Lists in files were
-    read."""
+    """The rows that ``deny=`` says to leave out, by row ids and by values of columns. Lists in files have
+    already been read into it."""
 
     rows: tuple[int, ...]
     values: tuple[tuple[str, tuple[Any, ...]], ...]

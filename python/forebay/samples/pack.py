@@ -212,8 +212,8 @@ class Pack:
 
 
 def _numbers(numbers: Mapping[str, Any], argument: str, columns: tuple[str, ...]) -> dict[str, float]:
-    """Checks a number for each column, as ``value``, ``bos`` and ``eos`` have them. Only ``value`` may leave
-    out columns, which are then filled up with 0."""
+    """Checks the argument ``value``, ``bos`` or ``eos`` if it is a dict from columns to numbers. Only
+    ``value`` may leave out columns, which are then filled up with 0."""
     for name, number in numbers.items():
         if name not in columns:
             raise InvalidError(
@@ -272,8 +272,7 @@ class Bucket:
     """
 
     by: str
-    """The column that gives the length of each row, by the length of its lists or texts, or by its
-    numbers."""
+    """The column that gives the length of each row: the length of its list or text, or its whole number."""
     rows: int | None = field(default=None, kw_only=True)
     """The largest number of rows in a bucket."""
     tokens: int | None = field(default=None, kw_only=True)

@@ -29,9 +29,9 @@ class Window:
     Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images
     ``(windows, rows, H, W, C)``; text and lists are :class:`Ragged` with a value for each row of a window.
     The rows of a window follow each other in stored order, among the rows that a ``filter`` selects. A row
-    may be in several windows or in none. Batches, plans and states count windows; the window of a shuffle
-    counts rows. All images of a window get the same random crop, flip and colours, unless ``frames`` is
-    ``"alone"``. See ``docs/guide/samples.md``.
+    may be in several windows or in none. Batches, plans and states count windows, while ``window_rows`` of
+    :class:`Shuffle` counts rows. All images of a window get the same random crop, flip and colours, unless
+    ``frames`` is ``"alone"``. See ``docs/guide/samples.md``.
 
     ``by`` and ``within`` are stored names, as in filters. These columns are read before the first epoch, and
     the windows are kept on local disk if this read more than 4 MiB of local files or made any request to a
@@ -49,8 +49,8 @@ class Window:
         order. A row without a value in this column is in no window. Default: none.
     gap : float or datetime.timedelta, optional
         The largest difference in ``by`` between a row and the row before it. For times, it is a
-        ``timedelta``, or a number in the column's unit. Floats are compared at their precision. Default: any
-        difference.
+        ``timedelta``, or a number in the column's unit. In a column of floats, rounding errors are ignored.
+        Default: any difference.
     overlap : bool or int, default True
         With True, a window begins at each row. With False, windows share no row, and each window begins later
         in ``by`` than the end of the window before. An int is the number of rows that a window shares with

@@ -128,8 +128,8 @@ class Shard:
         Returns
         -------
         Shard
-            As the rank, the position of this process's rows among the parts of a batch; as the world size,
-            the number of different parts.
+            Its ``rank`` is the position of this process's rows among the parts of a batch, and its ``world``
+            is the number of different parts.
 
         Raises
         ------

@@ -101,8 +101,8 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     differing lengths are ragged tensors, text and bytes are strings, times are ``int64`` in the column's
     unit.
 
-    Each batch is one call of Python, and TensorFlow shares its memory if its alignment permits. The loader's
-    state counts the batches that TensorFlow took, which may be a few more than the model received.
+    TensorFlow calls Python once for each batch, and shares the batch's memory if its alignment permits. The
+    loader's state counts the batches that TensorFlow took, which may be a few more than the model received.
     :func:`batches` counts exactly.
 
     Under ``tf.distribute`` with several workers, each worker passes the data set of a loader with its own

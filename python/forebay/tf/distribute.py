@@ -28,7 +28,7 @@ __all__: list[str] = []
 #: The kinds of processes ("jobs") of a TensorFlow cluster that train.
 _TRAINERS = ("chief", "worker")
 
-#: The name of the attribute that holds the batches of a loader on the data set made from them.
+#: The name of an attribute of a ``tf.data.Dataset``: the loader's batches that the data set was made from.
 _OF = "_forebay_batches"
 
 

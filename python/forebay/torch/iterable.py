@@ -100,7 +100,7 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
         self._recipe = Recipe.of(loader)
         self._length = len(loader)
         self._process = os.getpid()
-        # The position in the original process from which a copy in a worker continues.
+        # The position, set in the original process, from which a copy in a worker process continues.
         self._origin = loader._origin
         # Shared with all copies: the number of the epoch after the last one that a worker began, and the
         # number of the origin from which that worker continued.
@@ -245,8 +245,8 @@ class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]
 
 
 class _Walk(Iterator[dict[str, Any]]):
-    """One pass over the data set. It has a state, because ``StatefulDataLoader`` saves a pass that has ended,
-    and must get a pass without batches when it restores that."""
+    """One pass over the data set. It has a state, because ``StatefulDataLoader`` may save a pass that has
+    ended. Restoring that state must give a pass that delivers no batches."""
 
     def __init__(self, dataset: LoaderDataset) -> None:
         self._dataset = dataset

@@ -64,7 +64,8 @@ class Lane(Protocol):
 
 
 class Started(NamedTuple):
-    """A batch whose copy to the device has begun: its tensors there, all copies, and the event after them."""
+    """A batch whose copy to the device has begun: the batch on the device, all its tensors on the device, and
+    the event behind the copies."""
 
     batch: dict[str, Any]
     moved: list[torch.Tensor]

@@ -76,15 +76,15 @@ class OneThread:
         self._count = count
         self._taken = threading.Semaphore(0)
         self._set = getattr(sys.modules.get("torch"), "set_num_threads", None)
-        # After this call, torch keeps the number for the calling thread, whatever other threads set.
+        # After this call, torch keeps the calling thread's number of threads, whatever other threads set.
         self._number: int = 1 if self._set is None else sys.modules["torch"].get_num_threads()
 
     def take(self) -> None:
         """Limits torch to one thread on the calling thread."""
         try:
             if self._set is not None:
-                # In its first call, torch copies the number of the process to this thread; that must not come
-                # after the number is set.
+                # The first call on a thread makes torch copy the process's number of threads to this thread.
+                # That must happen before the number is set, because it would overwrite the number.
                 sys.modules["torch"].get_num_threads()
                 self._set(1)
         finally:

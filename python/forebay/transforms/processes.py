@@ -44,7 +44,7 @@ KILL_SECONDS = 5.0
 
 
 def pickled(functions: Functions) -> bytes:
-    """Pickles the functions. The error for a function that worker processes cannot get says what to do
+    """Pickles the functions. If a function cannot be sent to worker processes, the error says what to do
     instead."""
     advice = (
         "define them at the top level of a module, with functools.partial for arguments, or pass "
@@ -176,7 +176,7 @@ class Process:
     def is_idle(self) -> bool:
         """Whether the process is alive and has no batch to work on."""
         try:
-            # The connection of a process that has ended is readable, because its end is there to read.
+            # If the process has ended, `poll` returns True as well, because the end of the data can be read.
             return not self._under_way and not self._connection.poll(0)
         except OSError:
             return False

@@ -1,4 +1,4 @@
-"""Cuts a batch into rows for a function of one row, and puts rows together into a batch."""
+"""Cuts a batch into rows for ``transform_rows``, and puts the rows that it returns together into a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Empty = Callable[[tuple[int, ...], Any], Any]
 
 
 class _Keyed(dict[str, Any]):
-    """A dict with a key, from which :func:`rng` makes the random numbers that belong to it."""
+    """A row or a batch as a dict, with the key that seeds the generator which :func:`rng` returns for it."""
 
     __slots__ = ("_key", "_rng")
 
@@ -212,7 +212,7 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
     if is_tensor(first):
         values = [_array(name, at, value) for at, value in enumerate(values)]
         first = values[0]
-    # A numpy text is treated as a Python text, because texts of other lengths have other numpy types.
+    # A numpy text is treated as a Python text, because its numpy type depends on its length.
     if isinstance(first, (np.ndarray, np.generic)) and not isinstance(first, (str, bytes)):
         _check_alike(name, values)
         if first.dtype.hasobject:
@@ -245,7 +245,8 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
 
 
 def _lists(name: str, values: list[Any], empty: Empty) -> Ragged:
-    """Makes a :class:`Ragged` of the lists of a column. All items together are stacked like a column."""
+    """Makes a :class:`Ragged` of the lists of a column. The items of all lists are stacked
+    together, like the values of a column."""
     lists = [value.tolist() if isinstance(value, Ragged) else value for value in values]
     for at, value in enumerate(lists):
         if not isinstance(value, (list, tuple)):
@@ -257,7 +258,7 @@ def _lists(name: str, values: list[Any], empty: Empty) -> Ragged:
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(value) for value in lists], out=offsets[1:])
     items = [item for value in lists for item in value]
-    # If all lists are empty, nothing says the type of their items, which then is int64.
+    # If all lists are empty, the type of their items is unknown, and int64 is used.
     return Ragged(stacked(name, items, empty) if items else np.empty(0, np.int64), offsets)
 
 

@@ -56,8 +56,8 @@ class Pending:
 
 
 class Flow:
-    """The state that the threads of one epoch share. The threads refer to this object and not to the iterator
-    :class:`Several`, so that the iterator can be deleted, which ends them."""
+    """The state that the threads of one epoch share. The threads do not refer to the iterator
+    :class:`Several`, so that it can be deleted while they run. Its deletion ends the threads."""
 
     def __init__(
         self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, workers: int, watch: Watch
@@ -145,7 +145,8 @@ class Several:
                     continue
                 if self._next is None:
                     self._over = self._complete = True
-                    # The thread gives the worker processes back, which the loader's next epoch needs.
+                    # The loader's next epoch needs the worker processes, which the thread gives
+                    # back when it ends.
                     self._thread.join(CLOSE_SECONDS)
                     return None
             pending = self._next

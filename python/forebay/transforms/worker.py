@@ -65,7 +65,7 @@ class Made(NamedTuple):
     packed: Packed
     nbytes: int
     kept: bool
-    """Whether the function keeps arrays of the batch, so that its slot cannot be used again."""
+    """Whether the function keeps arrays of the batch. If so, the slot of the batch cannot be used again."""
     outcome: Outcome
 
 
@@ -142,14 +142,16 @@ def _done(functions: Functions, task: Task, slots: dict[int, Slot], seed: Seeds 
         made = functions.apply(arrays, task.rows, keys, at, target.empty, seed)
         size = nbytes(made)
         packed = _packed(made, target)
-        # `held` shows whether the function keeps arrays of the batch, so nothing here may refer to them.
+        # `held` shows below whether anything still refers to arrays of the batch. Only references that
+        # the function keeps may count, so those of this frame are deleted.
         del made
     except BaseException as error:
         raised = _raised(error, at, False)
     given = arrays = keys = None
     kept = held() is not None
     if kept and raised is None:
-        # Arrays may be part of a reference cycle, such as that of an exception which the function caught.
+        # The reference may be part of a cycle that the function left behind, such as that of a caught
+        # exception. Collecting the cycle frees the arrays.
         gc.collect(0)
         kept = held() is not None
     if kept:

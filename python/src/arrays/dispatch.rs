@@ -47,8 +47,8 @@ pub(crate) fn numbers<'py>(
     Some(view::array(py, dense::dense(field, column.as_ref())?))
 }
 
-/// Returns the array of a column, or of a part of one, after columns with nulls that it cannot hold were
-/// refused.
+/// Returns the array of a column, or of a part of a column. Nulls that the array could not hold were refused
+/// before this is called.
 fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     if let Some(dense) = dense::dense(field, column.as_ref()) {
         return memory::view(py, dense);
@@ -104,7 +104,8 @@ fn long(offsets: impl Iterator<Item = i64>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.collect())
 }
 
-/// Returns a field of a structure in which a value is null if it or its whole structure is null.
+/// Returns a field of a structure. A value of the result is null if it is null in the field, or if the whole
+/// structure is null in its row.
 fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef> {
     // The types that need values, such as numbers and lists, were refused before if they had nulls.
     if structure.null_count() == 0 || needs_values(member.data_type()) {

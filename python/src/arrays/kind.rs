@@ -1,15 +1,15 @@
-//! Metadata of a column's field, which says that the lists of the column are arrays, and their shape.
+//! Metadata of a field that marks the lists of its column as arrays, and describes their shape.
 
 use forebay::arrow::datatypes::Field;
 
-/// The metadata key whose value says which kind of arrays a column of lists holds; below it, the value for
-/// images of differing sizes.
+/// The metadata key that says which arrays a column of lists holds: its value is [`IMAGES`] for images of
+/// differing sizes, or [`ARRAYS`].
 pub(super) const KIND: &str = "forebay:kind";
 
 pub(super) const IMAGES: &str = "images";
 
-/// The value of [`KIND`] for other arrays whose shape differs from row to row: in several sides, or in one
-/// side that is followed by several fixed sides.
+/// The value of [`KIND`] for other arrays whose shape differs from row to row: in several sides (dimensions),
+/// or in one side that several sides of fixed length follow.
 pub(super) const ARRAYS: &str = "arrays";
 
 /// The metadata key for the shape of a row of [`ARRAYS`] as JSON, in which null stands for a side that

@@ -166,7 +166,8 @@ fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResul
     rows.map(|digits| class.call1((digits,))).collect()
 }
 
-/// Returns the numbers or times of a column as Python objects. The caller has to replace those of nulls.
+/// Returns the numbers or times of a column as Python objects. In place of a null
+/// the result has an arbitrary value, which the caller has to replace.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
         let error = Error::new(

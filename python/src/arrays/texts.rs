@@ -1,5 +1,5 @@
-//! Makes numpy arrays of columns that `Text` or `Json` decodes: arrays of strings, and of the objects in
-//! JSON.
+//! Makes numpy arrays of columns that `Text` or `Json` decodes: arrays of strings, or of the Python objects
+//! that the JSON describes.
 
 use forebay::arrow::array::ArrayRef;
 use forebay::arrow::datatypes::Field;

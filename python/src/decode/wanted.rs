@@ -73,8 +73,8 @@ impl WantedView {
     }
 }
 
-/// The keys from which random draws for the images are made: the keys of a loader that reads them as rows of
-/// a column.
+/// The keys from which the random draws for the images are made. A loader that reads the images as rows of a
+/// column uses the same keys.
 pub(super) struct ImageKeys {
     seed: u64,
     epoch: u64,

@@ -103,8 +103,8 @@ pub(super) fn range(value: Argument, name: &str) -> PyResult<(f64, f64)> {
         .ok_or_else(|| refused(value, name, "two finite numbers above 0, the smaller one first"))
 }
 
-/// Reads three numbers, one for each channel, as 32-bit floats. Each must meet `fits`; `wanted` describes
-/// them in the error.
+/// Reads three numbers, one for each channel, as 32-bit floats. `fits` must be true for each of them; the
+/// error message says that the argument must be `wanted`.
 pub(super) fn channels(
     value: Argument,
     name: &str,

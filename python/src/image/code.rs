@@ -173,7 +173,8 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
     Ok(code)
 }
 
-/// The call of `random_crop` or `random_shortest_size`, up to the arguments for the canvas.
+/// The code of a call of `random_crop` or `random_shortest_size`. It ends before the arguments for the
+/// canvas, such as `fill`, which the caller adds.
 fn unresized(framing: &Value, size: &str) -> String {
     let sizes = &framing["random_shortest_size"];
     if !sizes.is_null() {

@@ -203,7 +203,8 @@ fn what_lies_where_an_entry_should_be_keeps_only_that_entry_out() {
             let stats = cache.stats();
             assert_eq!((&stats.reading_off, &stats.writing_off), (&None, &None), "{case}");
             assert_eq!(stats.declined.blocked > 0, !can_go, "{case}: {:?}", stats.declined);
-            // The item at the path of the entry is not counted, and the counted bytes are right.
+            // Whatever is in the way at the third entry's path counts neither as an entry nor in bytes. The
+            // entry counts if the obstacle could be removed.
             assert_eq!(stats.entries, 2 + u64::from(can_go), "{case}");
             let bytes: u64 = with_extension(dir.path(), "arrows")
                 .iter()

@@ -11,8 +11,8 @@ use crate::column::TensorFormat;
 use crate::column::exact::Pixels;
 use crate::column::ragged::{IMAGES, KIND};
 
-/// The value of [`KIND`] in a field's metadata for arrays in which the lengths of several dimensions vary, or
-/// in which one such dimension precedes several fixed ones.
+/// The value of [`KIND`] in a field's metadata for arrays with several dimensions of varying length, or with
+/// one dimension of varying length before several fixed ones.
 pub(super) const ARRAYS: &str = "arrays";
 /// The key in a field's metadata for the shape of its arrays. A `null` in the shape is a dimension whose
 /// length varies.
@@ -91,7 +91,7 @@ impl Arrays {
         Ok(Field::new(stored.name(), data_type, stored.is_nullable()))
     }
 
-    /// The number of values in the list of a fixed length, which the last dimensions become.
+    /// The number of values in the list of a fixed length that the last dimensions become.
     pub(super) fn fixed_length(&self) -> Result<i32> {
         let values = self.fixed().iter().try_fold(1usize, |values, side| values.checked_mul(*side));
         values.and_then(|values| i32::try_from(values).ok()).ok_or_else(|| {

@@ -36,8 +36,8 @@ impl ArraysCodec {
     /// Creates the codec for `arrays`. The codec `inner` delivers their lists. It must be a `Codec::Gather`
     /// that was made for the [field](Arrays::field) of the lists.
     ///
-    /// Fails with `Invalid` for any other codec, such as that of boxes, which follow an image (change with
-    /// its crop).
+    /// Fails with `Invalid` for any other codec, such as the codec of boxes that are cropped together with an
+    /// image.
     pub(crate) fn new(arrays: Arrays, inner: Codec) -> Result<Self> {
         match inner {
             Codec::Gather(inner) => Ok(ArraysCodec { arrays, inner }),

@@ -50,7 +50,7 @@ impl From<DataType> for Cast {
     }
 }
 
-/// Another option may still say how the column is delivered. It sees the values after the cast.
+/// Another option may still say how the column is delivered. That option gets the values after the cast.
 impl ColumnOption for Cast {
     fn delivers() -> bool {
         false

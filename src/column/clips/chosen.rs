@@ -53,8 +53,9 @@ impl Chosen {
         let image = |at: usize| match self.sampling {
             FrameSampling::Even => (2 * at + 1) * available / (2 * frames),
             FrameSampling::Random => {
-                // A part may begin or end inside an image, so the draw counts in `frames`-ths of an image. A
-                // part has `available` of these.
+                // The length of a part, `available / frames` images, may not be a whole number. The random
+                // number therefore counts in units of one image divided by `frames`, and a part has
+                // `available` such units.
                 (at * available + drawn(at, available)) / frames
             }
         };

@@ -29,7 +29,7 @@ pub(crate) struct ClipCodec {
     most: usize,
     /// Whether the layout is NCTHW: a channel has all its images before the next channel begins.
     has_channels_first: bool,
-    /// Whether all images of a clip share the random draws of their row.
+    /// Whether all images of a clip get the same random crop, flip and change of colours.
     are_together: bool,
     /// Whether a clip has the images of the rows of a window, and not those of a list in one row.
     takes_window: bool,
@@ -261,8 +261,8 @@ impl DecodeCells for ClipCodec {
         true
     }
 
-    /// Images of a window, which has one in each row, are kept in the same forms as images without a clip.
-    /// Lists of images are kept as they are stored.
+    /// The rows of a window have one image each, so these images can be kept in the same forms as without a
+    /// clip. Lists of images are kept as they are stored.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         match self.takes_window {
             true => kept_forms(&self.image, stored, |_| true),

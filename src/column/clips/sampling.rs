@@ -18,7 +18,7 @@ pub enum FrameSampling {
     #[default]
     Even,
     /// Every part, cut as for [`Even`](FrameSampling::Even), gives a random image; with a stride, the clip
-    /// begins at a random image. The draws depend on the seed, the epoch and the row.
+    /// begins at a random image. The random choice depends on the seed, the epoch and the row.
     Random,
 }
 

@@ -21,8 +21,9 @@ use forebay_arrow::datatypes::Field;
 /// otherwise each has as many images as its list, and a batch is a list of tensors. With windows the column
 /// has one image in each row, and a clip consists of the rows of a window.
 ///
-/// By default, all images of a clip have the random draws that an [`Image`] would have in the same row, or in
-/// the first row of the window. A bad image makes its row or window a bad one.
+/// By default, all images of a clip get the same random crop, flip and change of colours: those that an
+/// [`Image`] would get in the same row, or in the first row of the window. A bad image makes its row or
+/// window a bad one.
 ///
 /// ```
 /// use forebay::Image;
@@ -135,8 +136,8 @@ impl Clip {
     }
 
     /// Sets whether the images of a clip share their random crop, flip and change of colours. With
-    /// [`Frames::Alone`], each image of a list has draws of its own, and each row of a window has those that
-    /// it has without a window. Default: the images share them, unless the window says otherwise.
+    /// [`Frames::Alone`], each image of a list gets its own, and each row of a window gets those that it
+    /// would get without a window. Default: the images share them, unless the window says otherwise.
     #[must_use]
     pub fn draws(self, draws: Frames) -> Clip {
         Clip { draws, ..self }

@@ -359,7 +359,7 @@ impl EncodeCodec {
         bad.is_empty().then_some(codes)
     }
 
-    /// Converts values to the numbers that row groups hold for them; nulls remain nulls.
+    /// Converts values to their codes, and values without a code to negative numbers; nulls remain nulls.
     fn codes_of(&self, values: &ArrayRef) -> Result<ArrayRef> {
         match self.codes.data_type {
             DataType::Int32 => codes::<Int32Type>(values, |item| self.codes.held(item)),
@@ -367,7 +367,7 @@ impl EncodeCodec {
         }
     }
 
-    /// Replaces the items of lists by the numbers that row groups hold for them.
+    /// Replaces the items of lists by their codes, and items without a code by negative numbers.
     fn held_lists<O: OffsetSizeTrait>(&self, lists: &GenericListArray<O>) -> Result<ArrayRef> {
         let offsets = lists.value_offsets();
         let (first, last) = (offsets[0], offsets[lists.len()]);
@@ -559,8 +559,8 @@ mod tests {
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
     }
 
-    /// The test covers all kinds of Arrow views: that of a long text points to the text, that of a short text
-    /// contains it, and that of a null equals that of an empty text.
+    /// The test covers all kinds of Arrow views: the view of a long text points to the text, the view of a
+    /// short text contains it, and the view of a null looks like the view of an empty text.
     #[test]
     fn a_held_row_has_the_code_of_its_own_value() {
         let long = |at: usize| format!("a text that is too long for a view, {}", at % 5);

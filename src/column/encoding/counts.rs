@@ -116,9 +116,9 @@ impl CategoryCounts {
         Ok(())
     }
 
-    /// Makes a vocabulary of the values that occurred `at_least` times or more, and of at most the first
-    /// `at_most` of them. The most frequent value comes first; equally frequent values are in ascending
-    /// order.
+    /// Makes a vocabulary of the values that occurred `at_least` times or more. The most frequent value comes
+    /// first; equally frequent values are in ascending order. If `at_most` is given, only the first `at_most`
+    /// of these values are taken.
     ///
     /// # Errors
     /// `Invalid` if no value occurred often enough.

@@ -2,9 +2,9 @@
 //! instead of values.
 //!
 //! A frequent value is looked up once and then remembered. Dictionary-encoded pages are read as codes without
-//! their texts ([`CodeValues`]). If the Parquet crate reads the texts, those from the same dictionary entry
-//! have equal Arrow views, by which their codes are remembered. A value without a code becomes a negative
-//! number, by which an error can show the value.
+//! their texts ([`CodeValues`]). If the Parquet crate reads the texts, all texts from one dictionary entry
+//! have equal Arrow views, so the code is remembered for the view. A value without a code becomes a negative
+//! number, from which an error message finds the value again.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,7 +124,8 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
     Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)))
 }
 
-/// The codes of the Arrow views that occurred so far, and the last one, which is tried first.
+/// The codes of the Arrow views that occurred so far. `last` is the view of the latest
+/// lookup with its code, and is compared first.
 struct Remembered<N> {
     last: Option<(u128, N)>,
     table: HashTable<(u128, N)>,

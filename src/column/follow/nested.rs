@@ -138,8 +138,8 @@ impl<'a> Nested<'a> {
         self.list((0, row, 0), noun, each)
     }
 
-    /// Works like [`row`](Self::row) for number `list` of the lists at `depth`, which has the index `at` in
-    /// the list around it.
+    /// Works like [`row`](Self::row), but for one list inside a row: `list` is its index among all lists at
+    /// `depth`, and `at` is its index in the list around it.
     fn list(
         &self,
         (depth, list, at): (usize, usize, usize),

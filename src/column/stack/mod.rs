@@ -44,8 +44,8 @@ pub struct Stack {
 
 impl Stack {
     /// Stacks these columns, given by stored names or patterns, in this order. The columns that a pattern
-    /// matches are in the order of the schema. A column that is named and also matches a pattern comes where
-    /// its name is.
+    /// matches are in the order of the schema. A column that is named and also matches a pattern is
+    /// placed by its name.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Stack {
         Stack { columns: columns.into_iter().map(Into::into).collect(), dtype: None }
     }

@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// The test refuses each prefix, and checks that a changed byte never changes the values.
+    /// Each prefix of an archive is refused. A changed byte gives an error or the same values.
     #[test]
     fn a_damaged_archive_gives_no_other_values() {
         let file = array();

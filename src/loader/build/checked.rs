@@ -41,7 +41,7 @@ pub(super) struct Checked {
     /// The number of rows in the window if the user does not set it.
     pub(super) default_window: u64,
     pub(super) batches: Batches,
-    /// The division of the memory, for batches as in `batches`.
+    /// The division of the memory budget, computed for `batches`.
     pub(super) sizing: Sizing,
     /// The bytes that are kept for the data set, no matter which rows are selected: the part of the catalogue
     /// that counts against the budget, the filter and the denied rows.
@@ -49,8 +49,8 @@ pub(super) struct Checked {
 }
 
 impl LoaderBuilder {
-    /// Checks the options of this builder, in which names replace patterns. `spec` has the same options with
-    /// the patterns that the user gave; the defaults are filled in there.
+    /// Checks the options of this builder, in which column names have replaced the patterns. `spec` has the
+    /// same options with the patterns, and gets the defaults.
     pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
         self.check_numbers()?;
         check_handles()?;

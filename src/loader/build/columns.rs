@@ -150,7 +150,8 @@ impl LoaderBuilder {
             insert(name, made(name, "decode_with", &codec)?)?;
         }
         for (name, given) in self.spec.options_of_columns() {
-            // Lists that follow an image are padded after they have followed it.
+            // A list that is changed along with an image (such as a list of boxes) is padded only after that
+            // change.
             let is_padded = given.keyword == "pad" && self.is_following(name);
             if given.delivers && !is_padded {
                 let field = self.read_column(read, name, given.keyword)?;
@@ -262,14 +263,15 @@ impl LoaderBuilder {
                 continue;
             }
             match codec.slot() {
-                // A value that is made from a whole window counts in equal shares for the rows of the window.
+                // The bytes of a value that is made from a whole window are divided equally among the rows of
+                // the window.
                 Some(bytes) if codec.takes_window() => {
                     bytes_of_row.others += (bytes as u64).div_ceil(self.spec.samples.rows_of_each());
                 }
                 Some(bytes) => bytes_of_row.others += bytes as u64,
                 None if is_variable(field.data_type()) => {
-                    // If each cell gives its delivered size, the size is computed for each batch later, so
-                    // the stored size serves as the estimate here.
+                    // If the content of a cell determines its delivered size, this size is computed later for
+                    // each batch, and the stored size is the estimate here.
                     let times = if size.is_by_cell { 1 } else { size.growth };
                     bytes_of_row.others += size.added;
                     bytes_of_row.columns.extend(repeat_n(column, times));
@@ -341,7 +343,7 @@ impl RowBytes {
         self.keys.iter().copied().chain(repeat(false))
     }
 
-    /// Whether `takes` is true for the type of every column that does not have only one value in each file.
+    /// Whether `takes` is true for the types of all columns, except columns with only one value in each file.
     pub(super) fn all(&self, fields: &Fields, takes: fn(&DataType) -> bool) -> bool {
         fields.iter().zip(self.keys()).all(|(field, is_key)| is_key || takes(field.data_type()))
     }

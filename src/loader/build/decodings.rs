@@ -1,5 +1,5 @@
-//! Columns that a schema of Petastorm beside the files says how to decode: their names, the fields that
-//! options see, and the codecs that first convert arrays in cells to lists.
+//! Columns that are decoded as a Petastorm schema beside the files says: their names, the fields that options
+//! see, and the codecs that first convert arrays in cells to lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ impl LoaderBuilder {
         Ok(Schema::new_with_metadata(fields, listed.metadata().clone()))
     }
 
-    /// Makes the columns that Petastorm's schema says how to deliver, except those in `asked`, which an
-    /// option delivers.
+    /// Makes the columns that are delivered as Petastorm's schema says, except those in `asked`, for which an
+    /// option was given.
     pub(super) fn delivered_by_schema<'a>(
         &'a self,
         read: &Schema,

@@ -104,8 +104,8 @@ impl LoaderBuilder {
         Column::with_codec(Codec::Follow(codec), field)
     }
 
-    /// The boxes of another column to which the items of this column belong. A box that is dropped takes its
-    /// items along. `None` for other columns.
+    /// The boxes of another column to which the items of this column belong. If a box is dropped, its items
+    /// are dropped too. `None` for other columns.
     fn kept_boxes(&self, read: &Schema, name: &str) -> Result<Option<KeptBoxes>> {
         let mut taking = self.followers().filter_map(|(column, follow)| match follow {
             Follow::Boxes(boxes) if column != name && boxes.takes_along(name) => Some((column, boxes)),
@@ -206,8 +206,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// The image that a column follows. If this image repeats the random draws of another image, `of` has the
-    /// other one.
+    /// The image that a column follows. If this image is cropped and flipped like another image, `of` is that
+    /// other image.
     fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
         let alone = self.followed_alone(read, image)?;
         let mut passed = vec![image];
@@ -237,7 +237,8 @@ impl LoaderBuilder {
         Ok(Followed { image: shown, of: Some(Box::new(of)), ..alone })
     }
 
-    /// The image that a column follows, without the other image whose random draws it may repeat.
+    /// The image that a column follows, with `of` empty even if the image is cropped and flipped like another
+    /// one.
     fn followed_alone(&self, read: &Schema, image: &str) -> Result<Followed> {
         if let Some((column, view)) = self.view(image) {
             return self.followed_view(read, column, view);
@@ -254,8 +255,8 @@ impl LoaderBuilder {
         Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None, around })
     }
 
-    /// The tag of each column, which separates its random draws from those of other columns. It is made from
-    /// the stored name of the column, or of the image whose draws the column shares.
+    /// The tag of each column, which gives the column other random numbers than other columns. It is made
+    /// from the stored name of the column, or of the image whose random numbers the column shares.
     pub(super) fn tags(&self, codecs: &[Codec], projection: &Projection) -> Vec<u64> {
         let names: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();

@@ -309,7 +309,8 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     let world = u64::from(split.shard.world());
     let all = split.global_batch.div_ceil(world);
     if rule.stop == Stop::Last && !(rule.repeat && rule.max_passes.is_empty()) {
-        // After a source has ended, the other sources share its part of each step, up to whole batches.
+        // After a source has ended, the other sources share its part of each step, so a batch may come from
+        // one source alone.
         return all;
     }
     let units = u128::from(rule.global_batch / rule.unit);

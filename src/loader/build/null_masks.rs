@@ -48,8 +48,8 @@ impl LoaderBuilder {
                 None => self.masked(declared, field).is_ok(),
             };
             let fitting: Vec<&Field> = matching.iter().filter(takes).copied().collect();
-            // If no column fits, all columns that match are returned, so that a later check can say why they
-            // do not fit.
+            // If none of the matching columns can have a mask, all of them are chosen, so that a later check
+            // can say why.
             let meant = if fitting.is_empty() { matching } else { fitting };
             chosen.extend(meant.into_iter().map(|field| field.name().as_str()));
         }
@@ -106,7 +106,7 @@ impl LoaderBuilder {
     }
 }
 
-/// The error for a mask of a column that another option delivers, without a mask of its nulls.
+/// The error if `null_mask` names a column that another option delivers in a form that has no mask of nulls.
 pub(super) fn no_mask() -> Error {
     Error::invalid("null_mask names a column that another option delivers in another form")
         .hint("such a column has no mask of nulls: use `fill_null` or `on_bad_row`")

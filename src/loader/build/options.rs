@@ -202,11 +202,11 @@ impl LoaderBuilder {
     /// `<name>.mask` after the stored columns, false for a null. Where the mask is false, the column itself
     /// has the value of [`fill_null`](Self::fill_null), or else 0, an empty text or no bytes. Masks exist for
     /// numbers, booleans, times, text and binary; for lists of a fixed length, with one boolean for each
-    /// list; for images, masks, tensors and decoded cells; and for boxes and points, of which a null row has
-    /// none. In names `*`, `?` and `[0-9]` match several columns. Default: none.
+    /// list; for images, masks, tensors and decoded cells; and for boxes and points (a null row then has
+    /// none). In names `*`, `?` and `[0-9]` match several columns. Default: none.
     ///
-    /// A row with a null image has no boxes and points, and its masks are 0 or have the value of their own
-    /// fill.
+    /// In a row with a null image, the columns that follow it have no boxes and points, and a
+    /// [`Mask`](crate::column::Mask) is 0 or has the value of its own `fill_null`.
     ///
     /// A null in a list that is not null itself is a bad row, unless `fill_null` gives a value.
     pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
@@ -222,8 +222,8 @@ impl LoaderBuilder {
     }
 
     /// Delivers a last column `row_mask` of `Boolean`, which is false for a row that is
-    /// [repeated](crate::plan::RankReads::padded) because a rank would otherwise be without a batch. So each
-    /// row of an epoch counts once over all ranks. Default: false.
+    /// [repeated](crate::plan::RankReads::padded) because a rank would otherwise be without a batch. Without
+    /// the rows where it is false, each row of an epoch counts once over all ranks. Default: false.
     pub fn row_mask(mut self, row_mask: bool) -> Self {
         self.spec.row_mask = row_mask;
         self
@@ -251,11 +251,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// Leaves rows out from a step on, which is counted as [`skip_steps`](Self::skip_steps) counts. The step
-    /// may be in the middle of an epoch: the denied rows stay in the order, so that no other row moves, but
-    /// they are left out of their batches, like bad rows that are [skipped](OnBadRow::Skip). Samples that
-    /// have such a row are left out too. Rows are denied by their numbers. A position has a hash of the rows
-    /// that were left out before it. Default: none.
+    /// Leaves rows out of all batches that come at or after a step. The step is counted as in
+    /// [`skip_steps`](Self::skip_steps), and may be in the middle of an epoch: the denied rows stay in the
+    /// order, so that no other row moves, but they are left out of their batches, like bad rows that are
+    /// [skipped](OnBadRow::Skip). Samples that have such a row are left out too. Rows are denied by their
+    /// numbers. A position has a hash of the rows that were left out before it. Default: none.
     ///
     /// ```no_run
     /// use forebay::{Dataset, Deny};
@@ -308,8 +308,9 @@ impl LoaderBuilder {
     /// Orders rows by their cost, so that in each step all ranks have about the same work, and all steps have
     /// about the same work too. The cost of a row is its number in a column, or the length of its list or
     /// text there. Up to four columns may be given, and all of them are balanced. A bucket costs as much as
-    /// its rows together, and so does a pack. Only if a pack is balanced by the column that is packed, its
-    /// cost is the sum of the squares of the lengths in it, which is the work of attention within documents.
+    /// its rows together, and so does a pack. There is one exception: a pack that is balanced by the packed
+    /// column costs the sum of the squares of the lengths in it, which is the work of attention within
+    /// documents.
     ///
     /// The order depends on the costs and on the shuffle. Each place in a lane (one of the parallel parts of
     /// the order) has a target, which is the same in all lanes, and gets a row whose rank by cost is near
@@ -440,9 +441,9 @@ impl LoaderBuilder {
 
     /// Draws the source of each row of a [mix](crate::Loader::mix) at random, from this seed. The weight of a
     /// source is its probability. A step then has the share of a source only on average, but the first 32
-    /// steps together have it exactly, and so does each following block of 32. All epochs draw the same
-    /// sources, in units of one row of each lane (parallel part of the order). Default: each step has the
-    /// exact share of each source.
+    /// steps together have it exactly, and so does each following block of 32. A source is drawn for one row
+    /// of each lane (parallel part of the order) at a time, and all epochs draw the same sources. Default:
+    /// each step has the exact share of each source.
     pub fn random_shares(mut self, seed: u64) -> Self {
         self.spec.random_shares = Some(seed);
         self

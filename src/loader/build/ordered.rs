@@ -28,7 +28,7 @@ pub(super) struct Ordered {
     pub(super) split: Split,
     /// The settings for reading row groups, or pieces of them, from the store or a cache.
     pub(super) reads: Reads,
-    /// The division of the memory, in which row groups and the lists that mix a window still have one share
+    /// The division of the memory. The row groups and the lists that mix a window still have one share
     /// together.
     pub(super) sizing: Sizing,
 }

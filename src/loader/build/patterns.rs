@@ -165,8 +165,8 @@ impl Names {
             }
             let (fitting, others): (Vec<&String>, Vec<&String>) =
                 matching.into_iter().partition(|column| takes(column, value));
-            // If no column fits, all columns that match are used, so that a later check can say why they do
-            // not fit.
+            // If none of the matching columns takes the option, it is given to all of them, so that a later
+            // check can say why they do not take it.
             let meant = if fitting.is_empty() { others } else { fitting };
             for column in meant.into_iter().filter(|column| !is_named(column)) {
                 let before = matched.insert(column, (pattern, value));

@@ -43,7 +43,7 @@ impl LoaderBuilder {
         let why = match self.among {
             1 => without.why_read_again(io, &cache),
             // The memory of a mix is divided among its sources later, so it is not yet known whether all rows
-            // fit it.
+            // fit into it.
             _ if without.order.is_exact() => None,
             _ => without.why_faster(io, &cache),
         };

@@ -42,8 +42,8 @@ pub(super) struct FoundSamples {
     pub(super) largest: Option<u64>,
     /// A warning about classes that no row has.
     pub(super) warning: Option<String>,
-    /// The rows that cannot be in a sample, as far as this rank counts them, up to one more than may be
-    /// skipped.
+    /// The rows that cannot be in a sample, and that this rank counts. At most one more than may be skipped
+    /// is listed.
     pub(super) left_out: Vec<BadRow>,
 }
 
@@ -357,7 +357,7 @@ impl LoaderBuilder {
         let mut unfit = samples.without_unfit(lengths);
         let at_most = match self.spec.on_bad_row {
             OnBadRow::Skip { at_most, .. } => at_most,
-            // A plan without reads belongs to a run that left these rows out, or that had none.
+            // A loader that only plans repeats a run which left these rows out, or which had none.
             OnBadRow::Raise if self.plan_only => {
                 unfit.for_each(drop);
                 return Ok(Vec::new());

@@ -56,7 +56,7 @@ pub(super) struct Settled {
     beside: u64,
     /// A hash of the denied rows.
     pub(super) denied: Option<String>,
-    /// The rows that are denied from a step on.
+    /// The rows that are left out only at and after a certain step.
     pub(super) withheld: Withheld,
     pub(super) warning: Option<String>,
     /// The rows that are in no sample, which each epoch counts as bad.
@@ -78,8 +78,8 @@ impl LoaderBuilder {
         named.kept_or_read_again(&self.spec, io, store)
     }
 
-    /// Settles options in which names replace patterns. `spec` has the same options with the patterns that
-    /// the user gave.
+    /// Settles the options of this builder, in which column names have replaced the patterns. `spec` has the
+    /// same options with the patterns.
     pub(super) fn arranged(&self, spec: &LoaderSpec, io: &IoRuntime, store: Store) -> Result<Settled> {
         let checked = self.checked(spec.clone(), store)?;
         let selected = self.select(io, &checked)?;

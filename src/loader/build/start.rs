@@ -68,8 +68,8 @@ impl LoaderBuilder {
         let means = Means { io, pool, _reading: settled.reading, _promise: promise };
         let engine = Engine::start(means, fetcher.reads.row_cache.clone());
         let tiers = fetcher.reads.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
-            // If the cache's files cannot be mapped, their rows are read into memory, which is planned for
-            // cells as they are stored.
+            // If the cache's files cannot be mapped, their rows are read into memory. The memory is planned
+            // for cells as they are stored, so the cache keeps no other form.
             let forms = match row_cache.cache().is_mapped() {
                 true => CacheForm::all(&codecs, fetcher.reads.projection.schema()),
                 false => Vec::new(),

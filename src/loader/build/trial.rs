@@ -88,7 +88,8 @@ enum GatherOrder {
 }
 
 impl Gathering {
-    /// Copies the rows of a row group and draws the places to gather. Returns `None` if there are no rows.
+    /// Copies the rows of a row group, and draws at random the places to gather rows from. Returns `None` if
+    /// there are no rows.
     fn of_rows(rows: &RecordBatch, bytes: usize, batch: usize, is_shuffled: bool) -> Option<Self> {
         let count = rows.num_rows();
         let more = (bytes / rows.get_array_memory_size().max(1)).min(MAX_COPIES);

@@ -79,7 +79,8 @@ impl LoaderBuilder {
         }))
     }
 
-    /// Makes a view the image that another column follows. Fails if the view has several images for each row.
+    /// Returns a view as the image that another column follows. Fails if the view has several images for each
+    /// row.
     pub(super) fn followed_view(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         let name = view.column(column);
         if view.count.is_some() {
@@ -89,7 +90,7 @@ impl LoaderBuilder {
         self.viewed_as(read, column, view)
     }
 
-    /// Makes a view an image that other columns follow.
+    /// Returns a view as an image that other columns can follow, even if it has several images for each row.
     pub(super) fn viewed_as(&self, read: &Schema, column: &str, view: &NamedView) -> Result<Followed> {
         self.read_column(read, column, "decode")?;
         let place = read.index_of(column).unwrap_or_default();

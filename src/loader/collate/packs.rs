@@ -17,8 +17,8 @@ use crate::batch::{Selection, StoredList, stored_lists, value_bytes};
 use crate::column::GatheredRows;
 use crate::samples::{Pack, PackMarks};
 
-/// The names of the columns that packs add: a position within its list and a list number for each value, and
-/// the ends of the lists in each pack.
+/// The names of the columns that packs add. The first two give, for each value of a pack, its position within
+/// its list and the number of that list; the third gives the ends of the lists in each pack.
 pub(crate) const POSITION_IDS: &str = "position_ids";
 pub(crate) const SEGMENT_IDS: &str = "segment_ids";
 pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
@@ -80,9 +80,8 @@ impl PackRows {
 }
 
 impl PackShape {
-    /// The packs of the lists in those of the `stored` columns that `pack` names. `rows` has the field of
-    /// every delivered column as it would be for single rows, those of stored columns first; columns that are
-    /// not packed are delivered as lists.
+    /// Packs the columns that `pack` names, and delivers every other column as lists. `rows` has the fields
+    /// of the delivered columns before rows are packed; the fields of the `stored` columns come first.
     pub(crate) fn new(pack: &Pack, stored: &Schema, rows: &[FieldRef]) -> Result<Self> {
         let length = pack.length();
         let (mut fields, mut packed) = (Vec::new(), Vec::new());

@@ -18,7 +18,7 @@ use crate::samples::Frames;
 pub(crate) struct WindowShape {
     /// The number of rows of a window.
     pub(super) length: usize,
-    /// How the rows of a window draw at random: all alike, or each for itself.
+    /// Says whether all rows of a window use the same random numbers, or each row its own.
     pub(super) frames: Frames,
     /// The field of each column as its codec delivers it, before rows are joined into windows.
     fields: Vec<FieldRef>,
@@ -39,14 +39,14 @@ pub(crate) struct WindowColumn {
 }
 
 impl WindowShape {
-    /// Windows of `length` rows, whose rows draw at random as `frames` says: all alike, or each for itself.
+    /// Windows of `length` rows. `frames` says whether all rows of a window use the same random numbers.
     pub(crate) fn new(length: u32, frames: Frames, columns: impl IntoIterator<Item = WindowColumn>) -> Self {
         let (fields, views, of, frames_of) = Default::default();
         let mut shape = WindowShape { length: length as usize, frames, fields, views, of, frames_of };
         let mut known = HashMap::new();
         for WindowColumn { field, rows, takes_window } in columns {
             let (frames, rows) = match takes_window {
-                // The codec makes one value of the window, so the view has one row of it.
+                // The codec makes one value of a whole window, so the view has one row for each window.
                 true => (Some(rows), vec![0]),
                 false => (None, rows),
             };

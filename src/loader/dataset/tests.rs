@@ -349,7 +349,7 @@ fn a_file_that_is_replaced_before_a_filter_asks_for_its_statistics_is_an_error()
     }
 }
 
-/// A few MiB of a catalogue do not count against the budget; that of many files takes more than that.
+/// The first few MiB of a catalogue do not count against the budget, but that of many files is larger.
 #[test]
 fn what_many_files_take_is_part_of_the_budget() {
     const MEMORY: u64 = 8 << 20;

@@ -44,8 +44,8 @@ pub(super) struct Course {
     skipped: Vec<u64>,
     /// The bad rows of the current step.
     bad: Vec<BadRow>,
-    /// The joined batches that were not returned yet, and for each of them the counts to take over when it
-    /// is.
+    /// The joined batches that were not returned yet, and for each of them the counts that become current
+    /// when it is returned.
     refill: Refill,
     joined: VecDeque<Joined>,
     /// The number of the next step to return, and for each source the number of bad rows that its pass left
@@ -61,7 +61,7 @@ pub(super) struct Course {
     beginning: Option<Box<Course>>,
 }
 
-/// The counts to take over when a joined batch is returned.
+/// The counts that become current when a joined batch is returned.
 struct Joined {
     /// The number of the step that follows this batch.
     next: u64,
@@ -369,9 +369,9 @@ impl Course {
     }
 }
 
-/// The rows of a joined batch by their indices, where the nearest row is repeated for each row that a source
-/// left out: the row before it, or else the one after. `parts` has, for each of the joined batches, its
-/// number of rows and the number that was left out.
+/// The indices of the rows to deliver from a joined batch. In place of each row that a source left out, the
+/// nearest row is repeated: the row before it, or else the one after it. `parts` has, for each of the batches
+/// that were joined, its number of rows and the number of rows left out of it.
 fn nearest_for_lost(parts: &[(usize, usize)]) -> Vec<u32> {
     let (mut kept, mut early, mut next) = (Vec::new(), 0, 0);
     for &(rows, lost) in parts {

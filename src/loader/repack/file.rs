@@ -29,7 +29,7 @@ use super::stored::{StoredFile, ours};
 const IMAGES_BETWEEN_CHECKS: usize = 8;
 /// The size limit of a page of images. It is small, so that a reader can read a few rows without the others.
 const PAGE_BYTES: usize = 256 << 10;
-/// The most bytes of images that are in memory at a time to be converted.
+/// The most bytes of images that are converted at the same time, estimated from their mean size.
 const BYTES_AT_ONCE: i64 = 32 << 20;
 const IMAGES_AT_ONCE: i64 = 1024;
 

@@ -57,8 +57,8 @@ impl Needed {
         let mut weight = |rows: u32, most: u32, cost: Cost| {
             passing = Budget::rounded(cost.passing()).max(passing);
             largest = cost.total().max(largest);
-            // A row group has no rows in epochs that select none of them, and is then not read, so 1 is the
-            // minimum.
+            // In an epoch that selects none of its rows, a row group is not read. So a row group that is read
+            // has at least 1 row.
             Weight { rows: rows.max(1), most, held: Budget::rounded(cost.held) }
         };
         let mut groups: Vec<Weight> = Vec::with_capacity(samples.most().len());
@@ -132,9 +132,9 @@ impl Needed {
     }
 }
 
-/// The bytes of lists for each row of a window of `pool` parts. The lists of two epochs overlap: for each
-/// row, the next epoch has an entry in the deal of its part and the number of its source. Of the current
-/// epoch, a quarter of the sources are left and, if they are needed, the deals.
+/// The bytes of lists for each row of a window of `pool` parts. The lists of two epochs overlap. For each
+/// row, the next epoch has an entry in the deal of the row's part, and the number of the row's source. If
+/// deals are needed, the current epoch adds its own deals and one byte for the source numbers that are left.
 fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
     let source = if pool <= 0xFF { 1 } else { 2 };
     DEAL_BYTES + source + if needs_deals { DEAL_BYTES + 1 } else { 0 }

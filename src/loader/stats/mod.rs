@@ -105,11 +105,10 @@ pub struct QueueStats {
     pub batches_ready: u64,
     /// The number of batches that wait for the training loop, averaged over time.
     pub batches_ready_mean: f64,
-    /// The number of row groups that were granted memory and that batches are not made from yet: they are
-    /// being fetched or decoded, or wait for their turn.
+    /// The number of row groups that have memory, but from which no batches are made yet: they are being
+    /// fetched or decoded, or wait for their turn.
     pub row_groups: u64,
-    /// The number of row groups that were granted memory and that batches are not made from yet, averaged
-    /// over time.
+    /// The number of row groups that have memory, but from which no batches are made yet, averaged over time.
     pub row_groups_mean: f64,
 }
 

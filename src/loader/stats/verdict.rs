@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
-/// A training loop that waits for less than this share of the time is itself called the bottleneck.
+/// If a training loop spends less than this share of its time waiting, the loop itself is called the
+/// bottleneck.
 const MIN_WAIT_SHARE: f64 = 0.02;
 
 /// The verdict advises more memory if fetching was blocked, usually by a lack of memory, for at least this
@@ -81,7 +82,7 @@ impl Verdict {
     }
 }
 
-/// The words for a stage with which the sentence of a verdict begins.
+/// The words with which a verdict's sentence begins, if `stage` is the bottleneck.
 fn what(stage: Stage) -> &'static str {
     match stage {
         Stage::Fetch => "Storage",

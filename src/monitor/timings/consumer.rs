@@ -4,7 +4,8 @@
 use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
-/// Says whether the consumer waits while delayed work on a batch is done, when the batch is first read.
+/// Some work on a batch is delayed until the batch is first read. This says whether the consumer waits for
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) enum Look {
     /// The consumer is not known to wait for the work.

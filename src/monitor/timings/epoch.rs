@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Memory,
     /// The row group is looked up in the cache.
     Cache,
-    /// The row group has been read and waits for its turn to be decoded.
+    /// The row group is read from the store.
     Fetch,
     /// The row group waits for its turn to be decoded.
     Fetched,
@@ -77,9 +77,9 @@ pub(in crate::monitor) struct EpochTimings {
     /// Whether the batch that the consumer waits for is being made. Otherwise some of its rows have not
     /// arrived.
     pub(in crate::monitor) making: bool,
-    /// The phases of the row groups that batches are not made from yet, in the order of the plan.
+    /// The phases of the row groups from which no batches are made yet, in the order of the plan.
     pub(in crate::monitor) parts: VecDeque<Phase>,
-    /// The number within the epoch of the row group that is first in `parts`.
+    /// The number of the first row group in `parts`, counted from the beginning of the epoch.
     pub(in crate::monitor) first: u64,
     /// `ready` is the number of batches that were made and not yet taken. `taken` is the number of batches
     /// that the consumer got.

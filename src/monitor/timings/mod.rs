@@ -64,7 +64,7 @@ pub(crate) struct Timings {
     pub(crate) transform: Idle,
     /// The number of row groups that were fetched and wait for their turn to be decoded.
     fetched: u32,
-    /// The number of row groups that were granted memory and that batches are not made from yet.
+    /// The number of row groups that have memory, but from which no batches are made yet.
     pub(crate) under_way: u64,
     pub(super) epochs: Vec<EpochTimings>,
     /// The epoch whose batches the consumer takes.
@@ -73,11 +73,11 @@ pub(crate) struct Timings {
     pub(super) active: bool,
     /// The nanoseconds during which an epoch was under way.
     pub(crate) active_nanos: u64,
-    /// The number of batches that were ready, multiplied by the nanoseconds for which they were. Divided by
-    /// `active_nanos`, this is the average number.
+    /// The number of ready batches, summed over every nanosecond of the epochs. Divided by `active_nanos`, it
+    /// is the average number.
     pub(crate) ready_nanos: u128,
-    /// The number `under_way` of row groups, multiplied by the nanoseconds for which it lasted. Divided by
-    /// `active_nanos`, this is the average number.
+    /// The value of `under_way`, summed over every nanosecond of the epochs. Divided by `active_nanos`, it is
+    /// the average value.
     pub(crate) under_way_nanos: u128,
     waiting: bool,
     /// `asked` is the time when the consumer began to wait. `so_far` is how long it had waited for the same

@@ -197,7 +197,7 @@ pub(super) fn whole_with_float(stored: i128, value: f64) -> Option<Ordering> {
         return None;
     }
     let whole = value.floor();
-    // The cast limits larger floats to the ends of `i128`, which no stored integer reaches.
+    // A float outside the range of `i128` is cast to one of its ends, which no stored integer reaches.
     let order = stored.cmp(&(whole as i128));
     Some(if order == Ordering::Equal && whole < value { Ordering::Less } else { order })
 }

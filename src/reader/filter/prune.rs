@@ -26,8 +26,8 @@ use super::{Op, Value, check, conditions, evaluate, index, times};
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
     pub(super) stored: Option<SeenGroup<'a>>,
-    /// The statistics of the file in the file list of its table (such as Delta Lake), which serve if its
-    /// footer is not known.
+    /// The statistics that the file list of a table, such as a Delta table, has for the file. They are used
+    /// if the file's footer is not known.
     pub(super) listed: Option<&'a FileStatistics>,
 }
 
@@ -382,8 +382,8 @@ impl Bounds {
     fn starting_with(&self, prefix: &[u8]) -> Outcomes {
         match self {
             Bounds::Bytes(min, max) if min.starts_with(prefix) && max.starts_with(prefix) => Outcomes::YES,
-            // Values that begin with the prefix are not less than the prefix. They are less than every
-            // greater value that does not begin with it.
+            // Values that begin with the prefix are not less than the prefix. They are less than every value
+            // that is greater than the prefix and does not begin with it.
             Bounds::Bytes(min, max) if &**max < prefix || (&**min > prefix && !min.starts_with(prefix)) => {
                 Outcomes::NO
             }

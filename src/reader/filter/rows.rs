@@ -13,14 +13,14 @@ use super::verdicts::Verdicts;
 pub(crate) struct Rows<'a> {
     /// The values of the rows in the filter's columns.
     pub(crate) batch: &'a RecordBatch,
-    /// The number of rows in the file before the row group of these rows.
+    /// The path of the rows' file in the data set.
     pub(crate) file: &'a str,
-    /// The indices of the batch's rows in their row group; `None` if the batch has all rows.
+    /// The number of rows in the file before the row group of these rows.
     pub(crate) first: u64,
+    /// The indices of the batch's rows in their row group; `None` if the batch has all rows.
+    pub(crate) live: Option<&'a RowSet>,
     /// The columns of `batch` that may hold results of comparisons instead of values; `None` if all hold
     /// values.
-    pub(crate) live: Option<&'a RowSet>,
-    /// The columns that may be the results of checks; `None` if all are values.
     pub(crate) verdicts: Option<&'a Verdicts>,
 }
 

@@ -9,8 +9,8 @@ pub(in crate::reader) const GROUP: usize = 8;
 /// The number of values that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
 
-/// Up to this number of groups is unpacked into a smaller buffer, which saves clearing one of [`STEP`]
-/// numbers. The pages of a small row group have no more groups.
+/// At most this many groups are unpacked into a small buffer, since clearing a buffer of [`STEP`] numbers
+/// would take longer. The pages of a small row group have no more groups.
 const FEW_GROUPS: usize = 2;
 
 /// An integer type into which packed numbers are unpacked, and through which their bytes are read. The
@@ -26,7 +26,8 @@ pub(in crate::reader) trait Word: Copy + Default + 'static {
 /// Unpacks groups of numbers of one width.
 type Unpack<T> = fn(&[u8], &mut [[T; GROUP]]);
 
-/// The number of bytes in which a word can be read for each number of a group, even for the last.
+/// The number of bytes that must follow the beginning of a group, so that a whole word can be read at each of
+/// its numbers.
 const fn window_bytes(widest: usize, word: usize) -> usize {
     (GROUP - 1) * widest / 8 + word
 }
@@ -75,8 +76,9 @@ word!(
     29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
 );
 
-/// Unpacks the first `count` numbers of `width` bits and passes them to `each`, [`STEP`] at a time, until it
-/// returns `None`. Also returns `None` if bytes are missing, or if a word cannot hold such a number.
+/// Unpacks the first `count` numbers of `width` bits and passes them to `each`, [`STEP`] at a time. Stops and
+/// returns `None` if `each` does. Also returns `None` if bytes are missing, or if a word cannot hold such a
+/// number.
 pub(in crate::reader) fn unpack<T: Word>(
     packed: &[u8],
     width: u32,

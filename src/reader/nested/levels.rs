@@ -1,10 +1,10 @@
 //! Decodes repetition and definition levels to the offsets of lists and to nulls, 64 levels at a time.
 //!
-//! In a word, a bit stands for each level. A node within `k` lists has a value at each level whose repetition
-//! is at most `k` and whose definition is at least that of an item of the innermost of these lists. Nulls and
-//! the lengths of lists are found by similar comparisons of whole words, without a branch for each level.
-//! (The encoding is described in "Dremel: Interactive Analysis of Web-Scale Datasets", Melnik and others,
-//! 2010.)
+//! Each bit of a word (a 64-bit integer) stands for one level. A node within `k` lists has a value at each
+//! level whose repetition is at most `k` and whose definition is at least that of an item of the innermost of
+//! these lists. Nulls and the lengths of lists are found by similar comparisons of whole words, without a
+//! branch for each level. (The encoding is described in "Dremel: Interactive Analysis of Web-Scale Datasets",
+//! Melnik and others, 2010.)
 
 use super::mask::{HIGHEST, STEP, WIDEST, at_most, gathered, lowest, spread_eight};
 use super::shape::{NodeShape, Shape};
@@ -23,9 +23,10 @@ pub(super) struct LeafLevels {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeLevels {
-    /// A structure or a leaf, which exists from this definition level on.
+    /// A structure or a leaf, which exists at this definition level and above.
     Value(u8),
-    /// A list or a map, which exists from this definition level on, and has an item from the next one on.
+    /// A list or a map, which exists at this definition level and above. It has an item only above this
+    /// level.
     List(u8),
 }
 
@@ -166,7 +167,8 @@ impl Decoded {
 }
 
 impl Unpacked {
-    /// Unpacks the levels of a page. If the page has no levels of a kind, that kind is left empty.
+    /// Unpacks the levels of a page. Repetition or definition levels that the page does not have are left
+    /// empty.
     fn read(&mut self, page: &PageLevels<'_>, leaf: &LeafLevels) -> Option<()> {
         self.repetition.clear();
         self.definition.clear();

@@ -11,8 +11,8 @@ pub(super) struct Shape(pub(super) Vec<NodeShape>);
 pub(super) enum NodeShape {
     /// Structures, or the values of the leaf.
     Values { len: usize, nulls: Option<NullBuffer> },
-    /// Lists or maps. `offsets` has the index of each one's first item among the items of all, and then the
-    /// number of these items.
+    /// Lists or maps. `offsets` has the index of each list's first item among the items of all lists, and at
+    /// its end the number of all items.
     Lists { offsets: Vec<i32>, nulls: Option<NullBuffer> },
 }
 

@@ -53,7 +53,7 @@ fn random_type(depth: u64, random: &mut RandomNumbers) -> DataType {
     }
 }
 
-/// `len` values of a type, of which `nulls` percent are null wherever the type has nulls.
+/// `len` values of a type, of which `nulls` percent are null wherever the type allows nulls.
 fn values_of(field: &Field, len: usize, nulls: u64, random: &mut RandomNumbers) -> ArrayRef {
     let nulls_here = if field.is_nullable() { nulls } else { 0 };
     let valid: Vec<bool> = (0..len).map(|_| random.next() % 100 >= nulls_here).collect();
@@ -303,7 +303,7 @@ fn damage_is_left_to_the_parquet_crate() {
 }
 
 /// The bytes of a file with lists of structures of two integers. Each argument has the repetition levels and
-/// the definition levels of one of these.
+/// the definition levels of one of the integers.
 fn with_levels(one: (&[i16], &[i16]), other: (&[i16], &[i16])) -> Bytes {
     let schema = "message m { optional group c (LIST) { repeated group list { optional group element {
         optional int32 a; optional int32 b; } } } }";

@@ -245,7 +245,7 @@ fn lists(
     })
 }
 
-/// Makes an array of lists of a fixed length. It gives null lists that many null items, as Arrow requires.
+/// Makes an array of lists of a fixed length. It gives each null list `length` null items, as Arrow requires.
 fn fixed_lists(
     item: &FieldRef,
     length: i32,

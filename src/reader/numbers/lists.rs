@@ -32,7 +32,7 @@ pub(super) struct Lists {
     scratch: [Vec<u8>; 2],
 }
 
-/// The definition levels from which on a list, an item and a value exist.
+/// The lowest definition levels at which a list, an item and a value exist.
 #[derive(Clone, Copy)]
 struct Levels {
     /// The least level at which the list exists; it may be empty.
@@ -254,8 +254,8 @@ impl Lists {
         })
     }
 
-    /// Makes an array of lists of a fixed length. Arrow wants items for null lists too, so those of other
-    /// lists are moved apart.
+    /// Makes an array of lists of a fixed length. Arrow requires items for null lists too, so the items of
+    /// the other lists are moved apart.
     fn finish_fixed<T: Value>(self, item: &FieldRef, length: i32, mut values: Vec<T>) -> Option<ArrayRef> {
         let Lists { rows, starts, lists, items, .. } = self;
         let (lists, mut items) = (lists.finish(), items.finish());

@@ -259,8 +259,8 @@ impl<'a, T: Value> Typed<'a, T> {
         })
     }
 
-    /// Reserves memory for all values. The chunk's pages were found to hold the number of values in its
-    /// footer.
+    /// Reserves memory for all values. An earlier check found that the chunk's pages hold as many values as
+    /// the footer says.
     fn reserve(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let values = match &mut self.shape {
             Shape::Flat(_) => self.rows,

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use parquet::basic::Compression;
 
-/// The most bytes that a thread keeps for the next column chunk: for a decompressed page, and (the second
-/// constant) for a dictionary and for the values of a page each.
+/// The most bytes that a thread keeps for the next column chunk: `KEPT_PAGE` for a decompressed page, and
+/// `KEPT_VALUES` each for a dictionary and for the values of a page.
 const KEPT_PAGE: usize = 4 << 20;
 const KEPT_VALUES: usize = 1 << 20;
 

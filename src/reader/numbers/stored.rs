@@ -18,8 +18,9 @@ use super::page::{CheckedChunk, DataPage, is};
 use super::scratch::{Inflater, with_scratch};
 use crate::reader::pages::StoredPage;
 
-/// The smallest size of cells that are not copied. Such cells keep the bytes of all columns that were fetched
-/// with them in memory, which for smaller cells would cost more than a copy.
+/// The smallest size of cells that are not copied. A cell that is not copied keeps in memory all bytes that
+/// were fetched together with it, even those of other columns. For smaller cells this would cost more than a
+/// copy.
 const LARGE_CELL: usize = 4 << 10;
 
 /// The most bytes of a page's levels, in addition to one byte for each of its values.

@@ -331,7 +331,8 @@ fn texts_with_codes_are_read_as_codes_in_every_encoding_but_differences() {
             let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Binary, nulls > 0)]));
             let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
             let usual = || properties(version, Compression::SNAPPY);
-            // A dictionary of many values ends early, and later pages hold their values.
+            // With many distinct values the writer gives up the dictionary early, and later pages hold the
+            // values themselves.
             let dictionary = usual().set_dictionary_page_size_limit(4_000);
             let plain = || usual().set_dictionary_enabled(false);
             // In version 2 the writer stores many distinct values without nulls as differences.

@@ -98,7 +98,8 @@ pub(in crate::reader) fn indexed<T: Copy + Default>(
     let Some((&width, runs)) = bytes.split_first() else { return (count == 0).then_some(()) };
     let width = u32::from(width);
     out.reserve(count);
-    // Many indices of one byte need no unpacking, and only one check for a whole run.
+    // If indices take one byte and there are many of them, they need no unpacking, and one check covers a
+    // whole run.
     let of_bytes = (width == u8::BITS && count >= BYTES).then(|| {
         let mut of_bytes = [T::default(); BYTES];
         let known = dictionary.len().min(BYTES);

@@ -101,7 +101,7 @@ impl Bodies {
             }
             _ => self.skip(),
         }
-        // Plain values of varying length in a page of version 1 are decoded without their number.
+        // The decoder does not need the number of plain values of varying length in a page of version 1.
         let is_v2 = matches!(page, Page::DataPageV2 { .. });
         let is_counted = page.encoding() != Encoding::PLAIN || is_v2 || self.width.is_some();
         let stored = is_counted.then(|| self.stored(&parts, values as usize)).flatten();
@@ -126,8 +126,9 @@ impl Bodies {
             let encoding = page.encoding();
             return Err(corrupt(format!("the {values} values of a page are malformed ({encoding})")));
         }
-        // Only zeros after the levels, which some writers add, need no cut, because the Parquet crate ignores
-        // them. Of bit-packed levels, which are deprecated, it reads only as many as there are.
+        // If there are only zeros after the levels, which some writers add, nothing is cut, because the
+        // Parquet crate ignores them. It also ignores all bytes after levels that are bit-packed (a
+        // deprecated form).
         let has_more = behind.iter().any(|behind| behind.iter().any(|byte| *byte != 0));
         let are_runs = runs.iter().zip(self.highest).all(|(runs, highest)| highest == 0 || runs.is_some());
         let cut = (has_more && are_runs).then(|| parts.cut(behind));

@@ -135,7 +135,7 @@ impl ListLevels {
         let mut repetitions = Levels::from_runs(repetition, self.widths[0], values);
         let mut definitions = Levels::from_runs(definition, self.widths[1], values);
         let mut repetition = [0; STEP];
-        // The first element is the level before the others: the last level of the step or page before.
+        // Element 0 is the last level of the previous step or page. The levels of this step follow it.
         let mut definition = [0; 1 + STEP];
         let mut left = values;
         let (mut rows, mut is_sound) = (0, true);
@@ -321,8 +321,9 @@ mod tests {
 
     #[test]
     fn levels_are_counted_as_far_as_their_bytes_go() {
-        // The inputs have a run of five levels; such a run and two complete groups of eight levels; and a
-        // group of levels of two bits, which lacks its second byte but does not need it.
+        // The first three inputs have a run of five levels; such a run and two complete groups of eight
+        // levels; and a group of levels of two bits, which lacks its second byte but does not need it. In the
+        // fourth input, an empty run follows a run of five levels. In the fifth, five levels are enough.
         assert_eq!(count(&[10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 5, 0, 0], 1, 100), 21);
         assert_eq!(count(&[3, 0], 3, 4), 4);

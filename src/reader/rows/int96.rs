@@ -66,7 +66,7 @@ impl RowGroupReader<'_> {
 /// The first row with a time, at any depth, whose nanoseconds and seconds disagree. Times in a structure that
 /// is null, according to `around`, are ignored.
 fn wrapped(fine: &dyn Array, coarse: &dyn Array, around: Option<&NullBuffer>) -> Option<usize> {
-    /// The row of the list that contains an item.
+    /// The index of the list that contains an item.
     fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
         offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
     }

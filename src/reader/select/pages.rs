@@ -22,8 +22,8 @@ const MIN_CHUNK_BYTES: u64 = 64 << 10;
 /// index.
 const MIN_INDEX_RATIO: u64 = 16;
 
-/// If a column chunk in a local file has no index and at least this many bytes, its first page headers are
-/// read one by one. This takes two or three small reads.
+/// A column chunk in a local file that lacks an index and has at least this many bytes has its first page
+/// headers read one by one. This takes two or three small reads.
 const MIN_WALKED_BYTES: u64 = 1 << 20;
 
 /// The number of rows in a block. Rows are sparse if they touch few blocks. Writers usually put far more rows

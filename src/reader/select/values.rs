@@ -13,8 +13,8 @@ use super::{Scanner, columns_of, is_dear, waiting};
 use crate::samples::{ColumnValues, Sample};
 
 /// Reads the classes or weights of the `selected` rows of each row group from the only column that `scanner`
-/// reads. If reading is costly, the result is kept on disk, so that it is read only once. `key` identifies
-/// the result: it names the column, the kind of values and the selection of rows.
+/// reads. If reading is costly, the result is kept on disk, so that the column is read only once. `key`
+/// identifies the result: it names the column, the kind of values and the selection of rows.
 pub(crate) async fn values(
     sample: Sample,
     selected: Vec<RowSet>,

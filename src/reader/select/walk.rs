@@ -18,7 +18,7 @@ const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encod
 const HEADER_BYTES: u64 = 8 << 10;
 const LONGEST_HEADER: u64 = 16 << 20;
 
-/// Finds the pages of a column chunk of `rows` rows that have its first `wanted` rows. The rest of the chunk
+/// Finds the pages that hold the first `wanted` of the `rows` rows in a column chunk. The rest of the chunk
 /// counts as one page. Returns `None` if the pages are malformed, because decoding them gives a better error.
 pub(super) async fn walked(
     store: &Store,

@@ -17,7 +17,7 @@ const LISTED_BYTES: u64 = 8;
 impl EpochKinds for Population {
     fn bounds(&self, group: usize) -> (u32, u32) {
         let (least, most) = self.draws_of(group);
-        // Both numbers are below 2^32, because other populations were refused.
+        // Both numbers are below 2^32, because a population with more draws in a row group was refused.
         (least as u32, most as u32)
     }
 

@@ -136,7 +136,7 @@ impl Population {
         })
     }
 
-    /// Returns an error if a row group has more draws than 32 bits can number.
+    /// Returns an error if a row group has too many draws to be numbered with 32 bits.
     fn check(&self) -> Result<()> {
         let draws = |group| self.draws_of(group).1;
         match (0..self.groups.len()).map(draws).max() {
@@ -212,9 +212,9 @@ fn sum(weights: &[u32]) -> u64 {
     weights.iter().map(|weight| u64::from(*weight)).sum()
 }
 
-/// Returns the weight to which larger ones are reduced if no row may be drawn twice: a row of this weight is
-/// certain to be drawn once. It is the largest `most` for which `most * draws` is at most the sum of all
-/// weights, each reduced to at most `most`.
+/// Returns the weight to which all larger weights are reduced if no row may be drawn twice: a row of this
+/// weight is certain to be drawn once. It is the largest `most` for which `most * draws` is at most the sum
+/// of all weights, each reduced to at most `most`.
 fn largest_of_one_draw(rows: &[Vec<u32>], draws: u64) -> u32 {
     let fits = |most: u32| {
         let all: u64 = rows.iter().flatten().map(|weight| u64::from((*weight).min(most))).sum();

@@ -30,17 +30,17 @@ const MIN_COUNTED_BYTES: usize = 64 << 10;
 /// small enough that the process cannot grow by much in between.
 const ASK_AFTER_BYTES: u64 = 4 << 20;
 
-/// The number of bytes by which the loaders may exceed their memory before free memory is returned. It is
-/// less than the documented bound, because the interpreter and its libraries take a part of that bound.
+/// The number of bytes by which the loaders may exceed their memory before free memory is returned. The
+/// documentation permits more, because it includes the Python interpreter and its libraries.
 const MAX_BYTES_BEYOND: i64 = 16 << 20;
 
 /// The least number of free bytes to return at once. Returning fewer is not worth it, since the system must
 /// clear returned memory before it is used again.
 const MIN_RETURNED_BYTES: i64 = 8 << 20;
 
-/// The number of bytes by which the loaders must exceed their memory before each block is returned as it is
-/// freed, provided that enough memory is free (see [`Books::is_short`]). Returning blocks takes time, and a
-/// higher number makes it begin later.
+/// If the loaders exceed their memory by this many bytes, each freed block is returned to the system at once,
+/// provided that enough memory is free (see [`Books::is_short`]). That takes time, so this number is higher
+/// than [`MAX_BYTES_BEYOND`].
 const SHORT_BYTES_BEYOND: i64 = 44 << 20;
 const SHORT_MIN_RETURNED_BYTES: i64 = MIN_RETURNED_BYTES / 2;
 

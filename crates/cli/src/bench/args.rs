@@ -114,8 +114,8 @@ pub(super) enum Until {
     Batch,
 }
 
-/// The time limit of a run without a simulated accelerator, which measures the margin or one point of a
-/// sweep.
+/// The time limit of a run without a simulated accelerator. Such a run measures how much faster the loader is
+/// than the accelerator, or its rate with one of the numbers in `--thread-sweep`.
 const FREE_TIME: Duration = Duration::from_secs(5);
 /// The largest number of ranks that a run simulates.
 const MAX_WORLD: u32 = 256;

@@ -1,5 +1,5 @@
-//! The parts of a report that are drawn. They are read from the JSON of the report, so that the present run
-//! and an earlier one, which is read from a file, are drawn alike.
+//! The parts of a report that are plotted. They are read from the JSON of the report, so that the present run
+//! and an earlier one, which is read from a file, are plotted alike.
 
 use forebay::stats::{self, Stage, Stages};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::sweep::Point;
 use super::tally::{Bin, Utilisation, Waits};
 use crate::page::{Calls, Latencies, StageTimes};
 
-/// The parts of a report of `bench` that are drawn.
+/// The parts of a report of `bench` that are plotted.
 #[derive(Deserialize)]
 pub(super) struct Drawn {
     seconds: f64,
@@ -37,7 +37,7 @@ pub(super) struct EpochRate {
 }
 
 impl Drawn {
-    /// Reads the parts of a report that are drawn.
+    /// Reads the parts of a report that are plotted.
     pub(super) fn read(report: &Value) -> serde_json::Result<Self> {
         Drawn::deserialize(report)
     }

@@ -31,7 +31,7 @@ pub(super) struct DriveSettings<'a> {
 /// The record of one rank.
 #[derive(Default)]
 pub(super) struct RankRun {
-    /// The steps of the rank, in seconds since the run's origin.
+    /// The times of each step of the rank, in seconds since the start of the run.
     pub(super) laps: Vec<Lap>,
     /// How long the rank had waited when its first batch arrived. The report leaves it out, because the start
     /// of a run is not typical.
@@ -43,7 +43,7 @@ pub(super) struct RankRun {
     pub(super) marks: Vec<Mark>,
 }
 
-/// The counters at one moment.
+/// The readings of all counters (processor time, traffic, cache) at one moment.
 #[derive(Clone, Default)]
 pub(super) struct Mark {
     /// The processor time of the process and of the machine.

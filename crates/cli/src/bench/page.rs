@@ -69,7 +69,7 @@ fn badges(report: &BenchReport) -> Vec<String> {
     [machine::unoptimised(), busy, short].into_iter().flatten().collect()
 }
 
-/// The machine of the run, as far as figures depend on it.
+/// Describes the machine of the run, because the figures depend on it.
 fn host(report: &BenchReport) -> String {
     let processors = machine::processors() as usize;
     let other = match report.others_cores {

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use crate::machine;
 use crate::random::Random;
 
-/// The number of random numbers that a thread draws before it checks again whether to stop. They take about a
-/// millisecond.
+/// A thread generates this many random numbers, which takes about a millisecond, and then checks whether to
+/// stop.
 const NUMBERS_A_ROUND: u32 = 1 << 20;
 const NANOS: f64 = 1e9;
 

@@ -26,7 +26,7 @@ use crate::units::{bytes, count, counted, percent, seconds};
 /// run was too short for a steady rate.
 const MAX_START_SHARE: f64 = 0.25;
 
-/// The report leaves out stages that the training loops waited for less than this, in seconds.
+/// The report leaves out a stage if the training loops waited for it for less than this time, in seconds.
 const MIN_SHOWN_SECONDS: f64 = 1e-3;
 
 /// The results of a run of `forebay bench`.
@@ -43,7 +43,7 @@ pub(super) struct BenchReport {
     pub(super) fingerprint: String,
     pub(super) columns: Vec<String>,
     pub(super) seed: u64,
-    /// The published demand of `--workload` (rows in a time) that the run is compared with.
+    /// The rate that the benchmark of `--workload` demands, which the run is compared with.
     pub(super) workload: Option<HeldDemand>,
     pub(super) until: Until,
     pub(super) order: Order,
@@ -223,8 +223,8 @@ impl BenchReport {
         }
     }
 
-    /// Sets the margin: the loader's rate in `free`, runs without a simulated accelerator, divided by the
-    /// rate that the accelerator demands.
+    /// Sets the margin: the loader's rate without a simulated accelerator, divided by the rate that the
+    /// accelerator demands. `free` holds the runs without one.
     pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         if let Some(simulated) = &mut self.accelerator {
             simulated.set_margin(free);

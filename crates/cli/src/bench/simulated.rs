@@ -46,8 +46,8 @@ impl Simulated {
         }
     }
 
-    /// Sets the margin: the slowest rank's rate in `free`, runs without an accelerator, divided by the rate
-    /// that the accelerator demands.
+    /// Sets the margin: the slowest rank's rate without a simulated accelerator, divided by the rate that the
+    /// accelerator demands. `free` holds the runs without one.
     pub(super) fn set_margin(&mut self, free: &[RankRun]) {
         // The wait for the first batch is left out, because it is part of the start and says nothing of the
         // steady rate.

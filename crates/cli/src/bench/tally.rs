@@ -43,8 +43,8 @@ pub(super) struct Utilisation {
     /// The sum of the intended times of the steps, divided by the elapsed time. The elapsed time excludes the
     /// wait for the first batch and the time that the simulation itself adds.
     pub(super) mean: f64,
-    /// The share of the elapsed time by which steps were too long, because the simulation's thread was woken
-    /// late while all processors were busy. A training loop's own thread would be late as well.
+    /// The time by which steps were longer than intended, as a share of the elapsed time. Steps are too long
+    /// if all processors are busy and a thread wakes late, which would delay a real training loop as well.
     pub(super) late: f64,
     /// The standard deviation of the busy shares of one-second windows, divided by their mean; `None` if the
     /// run has fewer than two windows.
@@ -114,15 +114,15 @@ pub(super) fn rows_by_second(ranks: &[&[Lap]]) -> Vec<u64> {
     rows
 }
 
-/// The smallest value in `sorted` such that a share of at least `share` of all values are not larger than it;
-/// 0 if there are no values.
+/// Returns a percentile: at least the share `share` (from 0 to 1) of the values in `sorted` are equal to it
+/// or smaller. It is 0 if `sorted` is empty.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
 /// Computes how busy the accelerator of one rank was. The simulation itself adds `floor` seconds to each
-/// step, which are not counted as waiting.
+/// step, and these seconds do not count as waiting.
 pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
     let (first, last) = (laps.first()?, laps.last()?);
     let wall = last.ended - first.began - floor * laps.len() as f64;

@@ -6,7 +6,7 @@ use forebay::stats::Verdict;
 
 use crate::units::percent;
 
-/// The least utilisation of an accelerator that counts as kept busy by the loader.
+/// The loader keeps an accelerator busy enough if the utilisation is at least this.
 const MIN_FED_UTILISATION: f64 = 0.99;
 
 /// Whether the training loops hardly waited. `busy` is the utilisation of the worst rank's accelerator, if

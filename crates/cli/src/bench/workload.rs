@@ -1,5 +1,5 @@
-//! `--workload`: runs the loader against the demand (rows in a time) of a published benchmark, on generated
-//! data of the published shape.
+//! `--workload`: runs the loader against the demand of a published benchmark (a number of rows that it needs
+//! within a given time), on generated data of the published shape.
 //!
 //! | workload | accelerator | demand | published in |
 //! |---|---|---|---|
@@ -13,11 +13,13 @@
 //! github.com/libffcv/ffcv-imagenet. In MLPerf Storage v3.0 the first two workloads are previews, which are
 //! not for submissions.
 //!
-//! Not published, and chosen here: the sides and the quality of the pictures, which give files of the
-//! published size on average; the transform (random resized crops of 224 for ResNet, which is the 150,528 B
-//! that MLPerf Storage gives as decoded size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures
-//! are grouped in Parquet, since there they are single files. A run here shows whether this loader meets such
-//! a demand. It is not an MLPerf result: those require data of five times the memory, among other things.
+//! Three things are not published and were chosen here. The width, height and quality of the pictures give
+//! files of the published mean size. The transform is a random resized crop of 224 for ResNet, which has the
+//! decoded size that MLPerf Storage states (150,528 B), and 800×800 for RetinaNet, as in MLPerf Training.
+//! Pictures are stored in row groups of Parquet, while the published benchmarks store them as single files.
+//!
+//! A run shows whether this loader meets such a demand. It is not an MLPerf result: among other things,
+//! MLPerf requires a data set five times as large as the machine's memory.
 
 mod data;
 mod resolve;
@@ -101,7 +103,7 @@ enum Device {
     A100,
 }
 
-/// The demand of one accelerator: a number of rows in a time.
+/// The demand of one accelerator: it needs `rows` rows every `seconds` seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct AcceleratorDemand {
     rows: u64,
@@ -155,7 +157,7 @@ impl Workload {
         }
     }
 
-    /// The size of a row as it is read, in bytes.
+    /// The size of a row in the columns that the workload reads, in bytes.
     fn bytes_per_row(self) -> u64 {
         match self {
             Workload::MlperfFlux => EMBEDDING_BYTES,

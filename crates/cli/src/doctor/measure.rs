@@ -26,11 +26,10 @@ const WINDOW_GROUPS: u64 = 4;
 /// are small, so that it does not read far ahead.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
-/// The most bytes that one cache of a measurement may write to the local disk: rows in one cache, pixels in
-/// another.
+/// The most bytes that each of the two measured caches, of rows and of pixels, may write to the local disk.
 const MAX_SCRATCH_BYTES: u64 = 2 << 30;
-/// The most passes over the data that fill a cache. If the disk falls behind in one pass, rows that were not
-/// written are written in a later pass.
+/// A cache is filled in at most this many passes over the data. Rows that the disk was too slow to write in
+/// one pass are written in a later one.
 const MAX_FILLING_PASSES: u32 = 4;
 /// The number of row groups that the first measured fetch reads. The number is doubled until a fetch takes
 /// long enough.
@@ -85,8 +84,8 @@ impl Bench<'_> {
             true => {
                 let cache = DiskCache::open(self.scratch.join("pixels"), MAX_SCRATCH_BYTES)?;
                 let few = (now.batches / PIXEL_BATCHES_DIVISOR).max(2);
-                // The cache must hold several row groups of pixels, so this trial does not run with little
-                // memory.
+                // This trial runs without the lowered memory limit of `near`, which is too low for several
+                // row groups of pixels.
                 let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
                 Some((rate, self.kept(&cache)))
             }
@@ -178,9 +177,9 @@ impl Bench<'_> {
         Ok(trial::run(&loader, self.time, Some(batches))?.rate)
     }
 
-    /// Fetches row groups and discards them, in twice the number each time until that takes long enough to
-    /// measure. Returns the store's rate, and the processor time that this process spent on a row, in
-    /// seconds.
+    /// Fetches row groups and discards them. The number of row groups is doubled until a fetch takes long
+    /// enough to measure. Returns the store's rate, and the processor time that this process spent on a row,
+    /// in seconds.
     fn store(&self) -> Result<(StoreTimes, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());

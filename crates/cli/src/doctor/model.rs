@@ -265,7 +265,7 @@ pub(super) mod tests {
     fn latency_matters_once_the_link_is_not_full() {
         let measured = measured();
         assert!(close(predicted(&measured, Change::FirstByte(0.1)), 1_000.0));
-        // The 640 rows in flight arrive once in the time of a request, which is 0.2 s and the additional
+        // The 640 rows in flight arrive in the time of one request, which is 0.2 s plus the additional
         // latency of 1.97 s.
         assert!(close(predicted(&measured, Change::FirstByte(2.0)), 640.0 / 2.17));
     }

@@ -42,8 +42,8 @@ pub(super) fn list(report: &Report) -> Vec<String> {
     advice
 }
 
-/// Advises to compact a table with many deleted rows, because they are fetched together with the rows around
-/// them.
+/// Advises compacting a table with many deleted rows, because deleted rows are fetched together with the rows
+/// around them.
 fn many_deletes(report: &Report) -> Option<String> {
     let table = report.tables.iter().find(|table| table.deleted_rows > report.rows / MIN_LIVE_PER_DELETED)?;
     let compaction = match table.format {

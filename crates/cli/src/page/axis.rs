@@ -10,7 +10,7 @@ pub(crate) struct Axis {
     from: f64,
     to: f64,
     scale: Scale,
-    /// The values at which numbers are written, and their text.
+    /// The values that are labelled along the axis, each with the text of its label.
     pub(crate) ticks: Vec<(f64, String)>,
     /// The quantity and its unit.
     pub(crate) title: String,
@@ -72,7 +72,7 @@ impl Axis {
     }
 }
 
-/// The smallest number that is at least `least` among 1, 2, 5, 10, 20 and so on, at any power of ten.
+/// Rounds `least` up to 1, 2 or 5 times a power of ten.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let digit = least / power;

@@ -33,7 +33,8 @@ impl Latencies {
         self.bins.iter().map(|bin| bin.calls).sum()
     }
 
-    /// For the upper end of each bin, the share of calls that took no longer.
+    /// The points of the cumulative line: the upper end of each bin, and the share of calls that took no
+    /// longer than that.
     fn cumulative(&self) -> Vec<(f64, f64)> {
         let calls = self.calls() as f64;
         let begin = self.bins.first().map(|first| (first.up_to_ms / BIN, 0.0));
@@ -49,7 +50,7 @@ impl Latencies {
 }
 
 /// Plots how long `next()` took: bars for the share of calls by duration, and a line for the cumulative
-/// share. An earlier run has a second line.
+/// share. If there is an earlier run, a second line shows its cumulative share.
 pub(crate) fn latencies(now: &Latencies, before: Option<&Latencies>) -> Option<String> {
     let both = || now.bins.iter().chain(before.iter().flat_map(|before| &before.bins));
     let (first, last) = (now.bins.first()?, now.bins.last()?);
@@ -83,7 +84,7 @@ pub(crate) fn latencies(now: &Latencies, before: Option<&Latencies>) -> Option<S
         plot.legend([("second", "this run"), ("before", "before")]);
     }
     plot.line("second", now.cumulative());
-    // If a label would overlap the one before, only the sentence below the plot has it.
+    // A percentile has no label if the label would overlap that of the percentile before it.
     let mut labelled = f64::NEG_INFINITY;
     for (name, ms) in [("p50", now.p50), ("p99", now.p99), ("p99.9", now.p999)] {
         if ms > 0.0 && plot.place(ms) - labelled > MIN_LABEL_SHARE {

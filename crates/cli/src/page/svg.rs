@@ -12,12 +12,14 @@ const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 310.0;
 /// The height of a horizontal bar, which is enough for the texts in it.
 const LYING_BAR: f64 = 28.0;
-/// The margins around the marks, which hold the numbers and titles of the axes and, above, labels.
+/// The margins around the plotted marks. They hold the numbers and titles of the axes, and the upper margin
+/// also holds labels.
 const LEFT: f64 = 112.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 62.0;
-/// The position of the y axis's title, above everything else: upright text would collide with long numbers.
+/// The position of the y axis's title, a horizontal line above the plot. Text that is rotated to stand beside
+/// the axis would collide with long numbers.
 const TITLE_LINE: f64 = 19.0;
 /// A horizontal bar that is longer than this share of the width has its label inside.
 const MIN_INSIDE_LABEL_SHARE: f64 = 0.52;

@@ -13,15 +13,16 @@ use crate::page::is_page;
 
 /// The name of the page in a folder.
 const INDEX: &str = "index.html";
-/// The most times that a rank writes the page, which it repeats if another rank wrote its report meanwhile.
+/// The most times that a rank writes the page. It writes the page again if other ranks have written their
+/// reports meanwhile.
 const TRIES: usize = 16;
 /// The number of bytes at the beginning of a file that are read to find out whether it is a page of forebay.
 const HEAD: u64 = 1_024;
 
-/// Writes a page about a run and returns its path. If the name `to` ends in `.html` or `.htm` and is not a
-/// folder, the page is written there and shows `report` only. Otherwise `to` is a folder, which is created if
-/// it is missing: `report` is written to it as JSON, and its page `index.html` shows all reports in the
-/// folder.
+/// Writes a page about a run and returns the path of the page. If `to` ends in `.html` or `.htm` and is not a
+/// folder, the page is written to that file and shows only `report`. Otherwise `to` is a folder, which is
+/// created if it is missing: `report` is written into it as JSON, and the page `index.html` in the folder
+/// shows all reports there.
 ///
 /// Each file is replaced as a whole. Several ranks may write into one folder at the same time: the last page
 /// shows the reports of all of them.
@@ -45,8 +46,9 @@ pub fn write(to: &Path, report: &RankReport) -> Result<PathBuf> {
     let mut texts = read(to)?;
     for _ in 0..TRIES {
         replace(&index, &render(found(&texts, report), report)?)?;
-        // Another rank may have written its report after this rank read the folder, and its page before this
-        // one, which would then lack that report. So the folder is read again until nothing has changed.
+        // After this rank read the folder, another rank may have written its report and its page. This rank
+        // has now replaced that page by one without that report, so it reads the folder again until nothing
+        // has changed.
         let now = read(to)?;
         if now == texts {
             break;

@@ -67,8 +67,8 @@ impl RunCourse {
         })
     }
 
-    /// Plots the share of the time in which the training loop did not wait for a batch, in each bucket that
-    /// of the rank that waited longest. The line has gaps between epochs.
+    /// Plots, for each bucket, the share of its time in which the training loop did not wait for a batch.
+    /// With several ranks, the main line shows the rank that waited longest in the bucket.
     pub(super) fn utilisation(&self) -> String {
         let busy = |rank: &[Bucket]| rank.iter().map(Bucket::busy).collect::<Vec<_>>();
         let ranks: Vec<Vec<Option<f64>>> = self.ranks.iter().map(|rank| busy(rank)).collect();
@@ -109,8 +109,8 @@ impl RunCourse {
         }
     }
 
-    /// Plots the share of each bucket that the training loops waited, as one area for each stage that they
-    /// waited for. Returns `None` if they hardly waited.
+    /// Plots the share of the time in each bucket that the training loops spent waiting, with one area for
+    /// each stage that they waited for. Returns `None` if they hardly waited.
     pub(super) fn waits(&self) -> Option<String> {
         let total = together(&self.all);
         let time = total.waits.total() + total.consumer;
@@ -169,7 +169,7 @@ impl RunCourse {
 
     /// Plots the rows per second that all training loops got together; `None` if the run is too short.
     pub(super) fn rates(&self) -> Option<String> {
-        // The last bucket is left out, because the report was made within it.
+        // The last bucket is left out, because it had not ended when the report was made.
         let whole = &self.all[..self.all.len() - 1];
         let rates: Vec<f64> = whole.iter().map(|bucket| bucket.rows as f64 / self.width).collect();
         if rates.len() < MIN_CURVE_BUCKETS {

@@ -187,7 +187,7 @@ fn histogram(ranks: &[Stats]) -> Vec<NextBin> {
 mod tests {
     use super::*;
 
-    /// The report of a rank that waited for storage. `waited` has its share of the time in each bucket.
+    /// The report of a rank that waited for storage. `waited` holds the share of each bucket that it waited.
     fn report(rank: u32, width: f64, waited: &[f64]) -> RankReport {
         let mut stats = Stats::default();
         stats.timeline.bucket_seconds = width;

@@ -42,7 +42,7 @@ pub(crate) const EMBEDDING_BYTES: u64 = 2_164_832;
 /// The size in bytes of the columns that training reads in a row of DLRM.
 pub(crate) const FEATURE_BYTES: u64 = 160;
 
-/// Returns the bit pattern of a float with a random mantissa, which is at least 1 and less than 2.
+/// Returns the bit pattern of a random float that is at least 1 and less than 2.
 fn one_to_two(random: u64, exponent: u64, mantissa_bits: u32) -> u64 {
     exponent << mantissa_bits | random >> (u64::BITS - mantissa_bits)
 }

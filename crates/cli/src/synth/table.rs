@@ -89,7 +89,8 @@ fn categories(random: &mut Random, rows: usize, cardinality: u32) -> Int32Array 
     (0..rows).map(|_| common_first(random, cardinality)).collect()
 }
 
-/// Draws a value from 0 to `n - 1`. Its probability falls about as 1 / rank, as with words and products.
+/// Draws a value from 0 to `n - 1`. The probability of value `v` is about proportional to 1 / (v + 1): a few
+/// values are common and most are rare, as with words and products.
 fn common_first(random: &mut Random, n: u32) -> i32 {
     ((n as f32 + 1.0).powf(random.unit()) as i32 - 1).clamp(0, n as i32 - 1)
 }

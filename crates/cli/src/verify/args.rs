@@ -87,7 +87,7 @@ pub(super) enum Fault {
     Swap,
 }
 
-/// A framework whose trainer is run.
+/// The training framework in which `--trainer` runs the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Trainer {

@@ -1,4 +1,4 @@
-//! The loader that a run takes batches from, over one data set or a mix.
+//! Builds the loader that `verify` checks, and lists the rows that its plan assigns to each batch.
 
 use forebay::{Dataset, Deny, Loader, LoaderSpec, Position, Shard};
 use forebay_base::Result;
@@ -57,7 +57,7 @@ pub(super) fn columns(loader: &Loader) -> Vec<Vec<String>> {
     loader.source_schemas().map(of_source).collect()
 }
 
-/// The number of the step after a position, counted from the beginning of its epoch.
+/// The number of the step that follows the saved position. Steps are counted from the beginning of the epoch.
 pub(super) fn step_of(loader: &Loader, saved: &Position, global_batch: u64) -> Result<u64> {
     Ok(match saved.step() {
         None => saved.row / global_batch,

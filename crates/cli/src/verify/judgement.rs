@@ -35,7 +35,7 @@ pub(super) struct RowCounts {
     pub(super) once: u64,
     pub(super) more: u64,
     pub(super) never: u64,
-    /// The number of rows that the plan repeats to keep ranks equal.
+    /// The number of rows that the plan repeats so that all ranks get the same number of rows.
     pub(super) planned_more: u64,
     /// The number of rows that the plan leaves out, with `--drop-last`.
     pub(super) planned_never: u64,
@@ -131,8 +131,8 @@ impl Judgement {
 }
 
 impl OrderJudgement {
-    /// Compares the rows that the ranks of a life received with the planned rows, and counts the planned rows
-    /// of each epoch in `counts`.
+    /// Compares the rows that the ranks received between a start or resume and the next kill (a life) with
+    /// the planned rows. Adds the planned rows to the counts of their epoch.
     fn follow(&mut self, run: &VerifyRun, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let mut spec = run.of_rank(0, life.world)?;
         spec.threads = Some(1);

@@ -33,8 +33,8 @@ pub(super) struct VerifyRun {
     pub(super) epochs: u64,
 }
 
-/// A life of the run, from a start or resume to a kill or the end. Steps after the checkpoint from which the
-/// next life resumed are left out.
+/// A life of the run, from a start or resume to a kill or the end. `steps` ends at the checkpoint from which
+/// the next life resumes.
 pub(super) struct Life {
     pub(super) world: u32,
     /// The position where the life began; `None` at the beginning of the run.
@@ -59,7 +59,7 @@ impl VerifyRun {
         Ok(spec)
     }
 
-    /// Runs on `world` ranks, kills them this many `times`, and resumes them on other numbers of ranks.
+    /// Runs on `world` ranks, kills all ranks `times` times, and resumes them on other numbers of ranks.
     pub(super) fn lives(
         &self,
         world: u32,

@@ -57,7 +57,7 @@ struct Said {
     own: TrainerOutcome,
 }
 
-/// How often one of the loaders delivered rows.
+/// The result of one loader: how many rows it delivered once, twice or never, or why it failed.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum TrainerOutcome {
@@ -75,7 +75,7 @@ impl TrainerOutcome {
         }
     }
 
-    /// The outcome as the end of a line.
+    /// The outcome in words, for the end of a line of the report.
     fn shown(&self) -> String {
         match self {
             TrainerOutcome::Failed { failed } => failed.clone(),
@@ -97,7 +97,7 @@ impl TrainerOutcome {
     }
 }
 
-/// Runs both loaders in the framework, and prints the results.
+/// Runs forebay's loader and the framework's own loader in the framework, and prints the results.
 pub(super) fn run(args: &Args, trainer: Trainer) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
     let mut python = interpreter()?;

@@ -12,7 +12,7 @@ use crate::deny;
 use crate::location::Location;
 use crate::units::count;
 
-/// The plan of the run.
+/// The run that a saved position belongs to, with its plan.
 pub(super) struct RewoundRun {
     rewind: Rewind,
     is_mix: bool,

@@ -1,4 +1,4 @@
-//! The values of some rows in some columns.
+//! Reads the values that the listed rows have in the columns that the user asks for.
 
 use std::collections::HashMap;
 

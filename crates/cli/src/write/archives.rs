@@ -24,7 +24,7 @@ use crate::units::counted;
 
 /// The column with the name that the files of a row share.
 const KEY: &str = "__key__";
-/// The number of characters of a text that a message shows.
+/// The largest number of characters of a text that an error message shows.
 const SHOWN_CHARS: usize = 20;
 /// The name of the image column if no row has more than one image.
 const IMAGE: &str = "image";
@@ -37,8 +37,8 @@ pub(super) struct Archives {
     schema: SchemaRef,
     /// The number of files that belong to no row.
     others: u64,
-    /// The index of the first row with two images; `None` if each row has at most one. With two, there is a
-    /// column for each image ending, such as `jpg` and `png`.
+    /// The index of the first row with two images; `None` if each row has at most one. If there is one, every
+    /// image ending, such as `jpg` or `png`, gets a column of its own.
     with_two_images: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ impl Archives {
         Ok(Archives { tars, samples, columns, schema, others, with_two_images })
     }
 
-    /// The files of a column in these rows.
+    /// The contents of the column's file in each of these rows; `None` for a row without such a file.
     fn contents(&self, column: &MemberColumn, rows: &[usize]) -> Result<Vec<Option<Vec<u8>>>> {
         rows.par_iter()
             .map(|row| {
@@ -238,7 +238,7 @@ impl MemberColumn {
     }
 }
 
-/// The rows of one tar, and the number of its files that belong to none.
+/// The rows of one tar, and the number of its files that belong to no row.
 fn samples(tar: usize, path: &Path) -> Result<(Vec<TarRow>, u64)> {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     let length = file.metadata().map_err(|error| unreadable(path, &error))?.len();

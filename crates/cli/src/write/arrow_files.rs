@@ -1,4 +1,4 @@
-//! Files and streams of Arrow, which Hugging Face's `datasets` saves to disk.
+//! Reads tables in Arrow's file format or stream format, such as Hugging Face's `datasets` saves to disk.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};

@@ -46,7 +46,7 @@ pub(super) struct ObjectForm {
 /// An image, and the objects in it.
 pub(super) struct AnnotatedImage {
     pub(super) path: PathBuf,
-    /// The image's path as the column `path` has it.
+    /// The image's path as it is written to the column `path`.
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) objects: Vec<AnnotatedObject>,

@@ -28,7 +28,7 @@ pub(super) struct CsvFiles {
 struct CsvColumn {
     name: String,
     of: ValueType,
-    /// Whether a field is empty.
+    /// Whether any field of the column is empty.
     has_empty: bool,
 }
 

@@ -116,7 +116,7 @@ fn order(rows: usize, shuffle: Option<u64>) -> Vec<usize> {
     order
 }
 
-/// Divides items into runs of at least `limit` bytes each, but for the last one.
+/// Divides items into runs of consecutive items. Each run but the last has at least `limit` bytes.
 fn runs(items: usize, limit: u64, bytes: impl Fn(usize) -> u64) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let (mut start, mut sum) = (0, 0_u64);

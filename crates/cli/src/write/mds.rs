@@ -28,7 +28,7 @@ use super::source::TableSource;
 
 /// The shards in a folder and in the folders below it.
 pub(super) struct MdsShards {
-    /// The files of the shards, each at the index of its shard in `shards`.
+    /// The file of each shard, in the order of `shards`.
     files: Vec<DiskFile>,
     shards: Vec<Shard>,
     columns: Vec<MdsColumn>,

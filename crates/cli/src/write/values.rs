@@ -177,7 +177,7 @@ impl ValueType {
             ValueType::Whole { .. } => DataType::Int64,
             ValueType::Float => DataType::Float64,
             ValueType::List(item) => DataType::List(item_field(item)),
-            // Parquet has no structures without fields: they are text of JSON.
+            // Parquet cannot store a struct without fields, so such objects are written as JSON text.
             ValueType::Struct(fields) if fields.is_empty() => DataType::Utf8,
             ValueType::Struct(fields) => DataType::Struct(struct_fields(fields)),
         }

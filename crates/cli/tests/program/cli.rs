@@ -1404,8 +1404,8 @@ fn an_index_is_written_used_and_written_again() {
     assert!(refused.contains("open the folder itself"), "{refused}");
 }
 
-/// `forebay verify` also runs samples (such as balanced draws or windows of rows) and mixes of data sets on
-/// ranks that it kills, and compares them with their plans and with the stored rows.
+/// `forebay verify` also kills ranks that deliver samples (such as windows of rows) or mixes of data sets. It
+/// compares the delivered rows with the plan and with the stored rows.
 #[test]
 fn samples_and_mixes_are_proved_as_rows_are() {
     let (temp, dir) = pictures();
@@ -1506,8 +1506,8 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
 
     let alone = json(&format!("verify {dir} --columns label --batch-size 4 --kill=1 --deny {list}"));
     assert_eq!((&alone["is_right"], &alone["denied"]["rows"]), (&true.into(), &3.into()), "{alone}");
-    // If the last step has fewer rows than there are ranks, a row is repeated, so rows that came more than
-    // once are added.
+    // If the last step has fewer rows than there are ranks, a row is repeated, so the sum includes rows that
+    // came more than once.
     let times = |times: &str| alone["rows"][times].as_u64().unwrap();
     assert_eq!(times("once") + times("more"), 2 * (ROWS - 3), "{alone}");
 

@@ -132,8 +132,7 @@ fn views_that_are_not_made_of_the_same_pixels_are_refused() {
     assert_eq!(error.to_string(), "a slot of 3 bytes for an image of 192");
 }
 
-/// Other number types and layouts have the values that follow from the uint8 pixels, in whichever way a slot
-/// is filled.
+/// Images of another number type or layout have exactly the values that are computed from their uint8 pixels.
 #[test]
 fn other_number_types_and_layouts_are_made_of_the_bytes() {
     const MEAN: [f32; 3] = [0.485, 0.456, 0.406];

@@ -1,5 +1,5 @@
-//! The Gaussian blur of torchvision for interleaved 8-bit pixels. It blurs along rows, then along columns;
-//! pixels beyond a border are those mirrored at it.
+//! The Gaussian blur of torchvision for interleaved 8-bit pixels. It blurs along rows, then along columns.
+//! Pixels beyond a border are mirror images of the pixels inside it.
 
 use super::super::spec::Size;
 

@@ -13,7 +13,7 @@ const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
 const HALVES: usize = 2;
 /// The number of bytes of a half.
 const HALF: usize = 16;
-/// The offset from which levels are loaded for a half whose results come from the end of a group.
+/// The offset of a group's last 16 levels. A half register loads them if the first 16 do not suffice for it.
 const LATER: usize = LEVELS - HALF;
 /// Shuffle indices that set the upper three bytes of a 32-bit number to zero.
 const ZEROS: u32 = 0x8080_8000;

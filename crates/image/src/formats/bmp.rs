@@ -23,7 +23,7 @@ const SIZE: usize = 14;
 const HEIGHT: usize = 22;
 const BITS: usize = 28;
 const COMPRESSION: usize = 30;
-/// The offset of the bit masks of the channels. They are in a longer image header, or follow one of 40 bytes.
+/// The offset of the bit masks of the channels: right after an image header of 40 bytes, or in a longer one.
 const MASKS: usize = 54;
 
 /// The numbers of the compression types.
@@ -105,7 +105,7 @@ impl Finish {
     }
 }
 
-/// A table from each level that the decoder gives, which it rounded to the nearest, to the level that
+/// A table that maps each level as the decoder delivers it (rounded to the nearest) to the level that
 /// rounding down gives.
 fn levels_below(bits: u32) -> [u8; 256] {
     let (largest, white) = ((1u32 << bits) - 1, u32::from(u8::MAX));

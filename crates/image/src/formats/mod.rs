@@ -37,10 +37,11 @@ const CRATE_PREFIX: &str = "Format error decoding ";
 /// The `image` crate's message for a BMP whose size it does not support.
 const CRATE_TOO_LARGE: &str = "Image too large";
 
-/// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
+/// Reads the header of an image, and sets the depth in which it is decoded: `most` if the file has more than
+/// 8 bits per channel, otherwise 8 bits.
 ///
 /// # Errors
-/// Fails if the image is damaged, or of a format that is decoded elsewhere.
+/// Fails if the image is damaged, or if it is a JPEG or a PNG, which other modules decode.
 pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened<'_>> {
     match format {
         Format::Gif => {
@@ -51,8 +52,8 @@ pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened
         Format::Tiff => {
             let ordered = tiff::in_bit_order(encoded)?;
             let premultiplied = tiff::is_premultiplied(encoded);
-            // In addition to the pixels, the decoder holds the numbers of the TIFF's directory, and the copy
-            // of the file if one was made. Each is counted as the size of the file.
+            // The decoder also holds the numbers of the TIFF's directory, and perhaps a copy of the file.
+            // Each of the two is counted as the size of the file.
             let beside = 2 * encoded.len() as u64;
             let mut decoder = decoder(ordered, format).map_err(|error| tiff::explained(encoded, error))?;
             let orientation = decoder.orientation().map_err(|error| failed(format, error))?;

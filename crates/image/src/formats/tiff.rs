@@ -48,8 +48,8 @@ pub(super) fn holds_jpegs(encoded: &[u8]) -> bool {
     compression.is_some_and(|compression| JPEGS.contains(&compression))
 }
 
-/// Explains why the decoder cannot open a file. If its channel holds floating-point numbers, the message says
-/// so; otherwise it is the decoder's own.
+/// The error for a file that the decoder cannot open. It explains that a single channel of floating-point
+/// numbers is not supported if the file has such numbers; otherwise it is the decoder's own error.
 pub(super) fn explained(encoded: &[u8], refused: Error) -> Error {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return refused };
     let kind = decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat).ok().flatten();

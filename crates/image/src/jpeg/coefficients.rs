@@ -24,8 +24,8 @@ use super::markers::Markers;
 use super::region::ReducedRegion;
 
 impl Decoder {
-    /// Packs the coefficients of a JPEG of at most `max_pixels`; `None` if it must be kept as a file: it is
-    /// damaged, not in grey or in three colours, or of an unsupported kind.
+    /// Packs the coefficients of a JPEG of at most `max_pixels`. Returns `None` if the JPEG must be kept as a
+    /// file, because it is damaged, is neither grey nor in three colours, or is of an unsupported kind.
     ///
     /// # Errors
     /// Fails if there is not enough memory.
@@ -38,7 +38,7 @@ impl Decoder {
         Ok(self.coefficients_of(max_pixels, encoded, workspace)?.map(|packed| packed.bytes))
     }
 
-    /// Packs the coefficients of a JPEG, if a baseline JPEG can have them.
+    /// Packs the coefficients of a JPEG. Returns `None` if a baseline JPEG cannot be made of them again.
     ///
     /// # Errors
     /// The errors of [`keep_coefficients`].
@@ -49,9 +49,9 @@ impl Decoder {
         workspace: &Workspace,
     ) -> Result<Option<Vec<u8>>> {
         let packed = self.coefficients_of(max_pixels, encoded, workspace)?;
-        // A JPEG whose regions cannot be decoded separately is later written with one scan for each
-        // component, so that it is again decoded as a whole. A grey JPEG has only one component, so it is not
-        // packed.
+        // If the regions of a JPEG cannot be decoded separately, `unpack` writes it with one scan for each
+        // component, so that the new file too is decoded as a whole. This is impossible for a grey JPEG,
+        // which has only one component, so a grey one is not packed.
         let has_a_way_back = |packed: &PackedImage| {
             let is_grey_and_whole = Facts::read(&packed.bytes)
                 .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
@@ -133,8 +133,8 @@ impl Decoder {
         Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
     }
 
-    /// Decodes stored coefficients into the slots of `shown`. The pixels equal those of the file that was
-    /// packed.
+    /// Decodes packed coefficients into the slots of `shown`. The pixels equal those of the JPEG file from
+    /// which the coefficients were packed.
     pub(crate) fn decode_coefficients(
         &mut self,
         image: &Image,
@@ -198,7 +198,7 @@ pub(crate) fn is_coefficients(bytes: &[u8]) -> bool {
     is_packed(bytes)
 }
 
-/// Width and height of a kept image as `image` shows it.
+/// The width and height of an image kept as coefficients, after its EXIF orientation if `image` applies it.
 pub(crate) fn coefficients_seen_size(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     let facts = facts(kept)?;
     match transposes(orientation(image, &facts)) {
@@ -212,7 +212,7 @@ pub(crate) fn most_bytes(encoded: &[u8]) -> u64 {
     encoded.len() as u64 * 7 / 5
 }
 
-/// The bytes that the library may take for an image of at most `max_pixels`.
+/// The bytes that libjpeg-turbo may take for an image of at most `max_pixels`.
 fn memory(max_pixels: u64) -> usize {
     max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL).clamp(1 << MIB_SHIFT, i64::MAX as u64) as usize
 }

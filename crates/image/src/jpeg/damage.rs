@@ -1,7 +1,7 @@
-//! Classifies the library's messages: harmless warnings, and errors.
+//! Classifies the messages of libjpeg-turbo as harmless warnings or errors.
 //!
-//! After a warning the library continues and invents pixels, but this crate stops at the first one. The texts
-//! are those of `jerror.h`.
+//! After a warning, libjpeg-turbo continues and invents pixels, but this crate stops at the first one. The
+//! texts below are those of `jerror.h`.
 
 use forebay_base::{Error, ErrorKind};
 
@@ -19,7 +19,8 @@ const LIMITS: [&str; 4] = ["Memory limit", "Insufficient memory", "too large", "
 
 const PREFIXES: [&str; 3] = ["Corrupt JPEG data: ", "Warning: ", "tj3Decompress8(): "];
 
-/// Whether, after a warning, decoding should be tried again without the segments that it does not need.
+/// Whether a warning is harmless, if it came before the first scan. The caller then decodes the image again
+/// without the segments that may have caused the warning.
 pub(super) fn is_harmless_before_scan(message: &str) -> bool {
     HARMLESS_BEFORE_SCAN.iter().any(|harmless| message.contains(harmless))
 }

@@ -15,13 +15,13 @@ use super::region::ReducedRegion;
 /// coefficient of three components has its own scan. Each scan may cost a pass over the whole image.
 pub(super) const MAX_SCANS: u32 = 192;
 
-/// The bytes that coefficients may take between scans, for each pixel of the size limit: three coefficients
-/// of 16 bits, and some reserve.
+/// The memory limit of libjpeg-turbo in bytes, for each pixel of the largest image that is accepted. It
+/// covers the coefficients that are kept between scans, three of 16 bits for each pixel, and some reserve.
 pub(super) const DECODER_BYTES_PER_PIXEL: u64 = 8;
 pub(super) const MIB_SHIFT: u32 = 20;
 
-/// The bytes that the library takes for its working rows, for each column of the image. Each of its stages
-/// holds one row of MCUs with up to four components, and some rows above and below.
+/// The bytes that libjpeg-turbo takes for its working rows, for each column of the image. Each of its stages
+/// holds one row of MCUs with up to four components, and some rows of pixels above and below.
 pub(super) const BYTES_PER_COLUMN: u64 = 512;
 
 /// The decompressors of a thread, which are made when first needed and again after a failure.
@@ -159,8 +159,8 @@ pub(super) fn bytes_of(info: &ffi::Info, part: &ReducedRegion, channels: usize) 
     part.rect.width as usize * part.rect.height as usize * samples(info, channels).per_pixel()
 }
 
-/// The most bytes that decoding a part takes: its pixels, the rows that the library works on, and `scans`,
-/// the bytes of all coefficients if several scans make them.
+/// The most bytes that decoding a part takes: its pixels, the rows that libjpeg-turbo works on, and `scans`,
+/// which is the size of all coefficients if the image has several scans.
 pub(super) fn needed(info: &ffi::Info, part: &ReducedRegion, scans: u64, channels: usize) -> u64 {
     let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
     pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans

@@ -53,7 +53,7 @@ pub(super) struct Info {
     /// The width in pixels of an iMCU (the unit at which a crop may begin); `None` for unusual chroma
     /// samplings.
     pub(super) mcu_width: Option<u32>,
-    /// Whether the JPEG is lossy and not progressive, so that each scan has the whole data of its samples.
+    /// Whether the JPEG is lossy and not progressive, so that one scan has all the data of a component.
     pub(super) sequential: bool,
 }
 

@@ -20,7 +20,8 @@ use super::region::ReducedRegion;
 use super::{damage, repair};
 
 impl Decoder {
-    /// Decodes a JPEG into the slots of all views in `shown`, which agree with `image` in how a file is read.
+    /// Decodes a JPEG once for all views in `shown`, and writes each view's pixels into its slot. All views
+    /// have the same settings for reading a file as `image`.
     pub(crate) fn decode_into(
         &mut self,
         image: &Image,

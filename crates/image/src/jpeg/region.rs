@@ -10,8 +10,8 @@ use super::ffi::{Info, Region};
 /// scale.
 const REDUCTIONS: [u32; 3] = [8, 4, 2];
 
-/// The least ratio of the crop's size to the target's size after a JPEG is reduced while it is decoded. A
-/// larger reduction is not used.
+/// A JPEG is reduced while it is decoded only as far as the reduced crop has at least this many times the
+/// width and height of the target.
 ///
 /// The reduction of libjpeg-turbo is a sharper filter than the bilinear one that it replaces. On 24
 /// photographs of 768x512 at quality 92, the difference from the exact result, in levels of 255, is 2.5 on

@@ -11,7 +11,7 @@ const ADOBE_TRANSFORM: usize = 11;
 /// The known colour transforms of Adobe's segment.
 const ADOBE_YCBCR: u8 = 1;
 const ADOBE_YCCK: u8 = 2;
-/// The number of components of a JPEG without black.
+/// The number of components of a colour JPEG that has no component for black.
 const THREE_COLOURS: u8 = 3;
 
 /// Returns the JPEG without the segments before its first scan that decoding does not need. The kept segments

@@ -128,8 +128,8 @@ struct Filter {
 
 impl Filter {
     /// Computes the weights of a group of target pixels with these centres; they add up to 1 for each pixel.
-    /// Returns the first source pixel that contributes to each target pixel, and the number of weights up to
-    /// the last one that is not zero for the whole group.
+    /// Returns the first source pixel that contributes to each target pixel, and the number of weights of a
+    /// pixel, without those at the end that are zero for all pixels of the group.
     #[inline(always)]
     fn weigh(&self, centres: &[f64; GROUP], weights: &mut [[f64; GROUP]]) -> Option<([u32; GROUP], usize)> {
         let Filter { radius, in_radius, end } = *self;

@@ -47,11 +47,11 @@ pub struct AutoAugment {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Policy {
-    /// One of 25 pairs that were learned on ImageNet.
+    /// One of the 25 pairs of operations that were learned on ImageNet, for each image.
     Imagenet,
-    /// One of 25 pairs that were learned on CIFAR-10.
+    /// One of the 25 pairs of operations that were learned on CIFAR-10, for each image.
     Cifar10,
-    /// One of 25 pairs that were learned on SVHN.
+    /// One of the 25 pairs of operations that were learned on SVHN, for each image.
     Svhn,
     /// RandAugment: `num_ops` random operations for each image, all with the same magnitude.
     Rand { num_ops: u32, magnitude: u32, num_magnitude_bins: u32 },

@@ -20,9 +20,9 @@ const IOU_RATIO: (f64, f64) = (0.5, 2.0);
 /// The default choices for the overlap (intersection over union) that a crop around boxes must at least have
 /// with a box, as in torchvision. One is drawn for each image.
 const IOU_OPTIONS: [f64; 7] = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-/// How many crops are tried for one drawn least overlap (with a box), as in torchvision.
+/// How many crops are tried before another least overlap with a box is drawn, as in torchvision.
 const IOU_TRIALS: u32 = 40;
-/// The largest number of crops that a spec may ask to try for one least overlap.
+/// The largest number of crops that [`Image::trials`] accepts.
 const MOST_TRIALS: u32 = 10_000;
 
 /// The pixels in the padding of a random crop: one value, or a repetition of the image.
@@ -272,8 +272,9 @@ impl Image {
         }
     }
 
-    /// The range from which the size of a crop is drawn: its share of the image's area. For scale jitter it
-    /// is the range of the factor of both sides, and for crops around boxes that of the share of each side.
+    /// The range from which the crop's share of the image's area is drawn. For scale jitter it is the range
+    /// of the factor by which the image is resized, and for crops around boxes the range of the crop's share
+    /// of each side.
     pub(crate) fn scale_range(&self) -> (f64, f64) {
         self.scale.unwrap_or(match self.framing {
             Framing::ScaleJitter => JITTER_SCALE,

@@ -171,7 +171,8 @@ pub struct Image {
     pub(super) auto_augment: Option<AutoAugment>,
     #[serde(default, skip_serializing_if = "Steps::is_off")]
     pub(super) steps: Steps,
-    /// The name of the column whose image this image follows: it shows the same part of the row's image.
+    /// The name of the column whose image this one follows: it is cropped, mirrored and rotated like that
+    /// image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
     /// The name of an option that was set although it belongs to another constructor; validation refuses it.
@@ -294,7 +295,8 @@ impl Image {
     }
 
     /// Sets the length in pixels to which [`Image::center_crop`] (default: 256) or [`Image::fit`] resizes the
-    /// shorter side. `fit` then shrinks the image until it fits on the canvas; by default, it only shrinks.
+    /// shorter side. `fit` then shrinks the image until it fits.
+    /// Without this option, `fit` never enlarges an image.
     #[must_use]
     pub fn resize_shorter(self, pixels: u32) -> Image {
         Image { shorter: Some(pixels), ..self }
@@ -431,8 +433,9 @@ impl Image {
     /// With [`exif_orientation`](Image::exif_orientation), all numbers refer to the upright image. A centre
     /// crop need not begin at a whole pixel. If the delivered image has `H` x `W` pixels, a point `(x, y)` of
     /// the image is at `((x - left) * W / width, (y - top) * H / height)`, before mirroring. With
-    /// [`fit`](Image::fit), `H` and `W` are the image's size on the canvas; if it is
-    /// [centred](Image::centered), its position on the canvas, half of the rest, is added.
+    /// [`fit`](Image::fit), `H` and `W` are the image's size on the canvas. If it is
+    /// [centred](Image::centered), add the position of its upper left corner: half of the free
+    /// width and height.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
         Image { emit_geometry: true, ..self }

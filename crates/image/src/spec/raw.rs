@@ -96,8 +96,9 @@ impl fmt::Display for Raw {
 }
 
 impl Image {
-    /// Reads cells as raw pixels instead of encoded images. The result is the same as for losslessly encoded
-    /// images of these pixels, with all other options and in all random choices. Default: encoded images.
+    /// Reads cells as raw pixels instead of encoded images. Whatever other options are set, random ones
+    /// included, the result is the same as for losslessly encoded images of these pixels. Default: encoded
+    /// images.
     ///
     /// Grey is repeated in each channel, and alpha is dropped.
     ///
@@ -125,7 +126,7 @@ impl Image {
         self.raw
     }
 
-    /// Refuses raw pixels that cannot work, whatever methods are called later.
+    /// Refuses a layout of raw pixels that cannot work, whatever methods are called later.
     pub(crate) fn validate_raw(&self) -> Result<()> {
         self.raw.map_or(Ok(()), |raw| raw.validate())
     }

@@ -67,8 +67,8 @@ pub(crate) struct Rotation {
 
 impl Image {
     /// Rotates the image about its centre by a random angle from `degrees`, counter-clockwise: torchvision's
-    /// `RandomRotation`. Pixels are the nearest ones, and corners outside the image are 0. The rotation comes
-    /// after the flips, and does not change other random choices.
+    /// `RandomRotation`. Each pixel is a copy of the nearest pixel, and corners outside the image are 0. The
+    /// rotation comes after the flips, and does not change other random choices.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }

@@ -152,7 +152,8 @@ fn a_jpeg_cut_short_is_always_found() {
 #[test]
 fn damage_below_a_crop_is_not_seen_and_changes_no_pixel_of_it() {
     let Some(data) = shared_data() else { return };
-    // The damage consists of bits that are all ones (0 is stuffing after 0xFF), which no Huffman code is.
+    // The damage is a run of bits that are all 1; a byte of 0 after 0xFF does not count. No Huffman code
+    // consists of ones only.
     let harmful = [0xFF, 0].repeat(32);
     let mut seen = 0;
     for path in files_below(&data.join("bccd")).into_iter().filter(|path| is_image(path)).take(8) {

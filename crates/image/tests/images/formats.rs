@@ -73,8 +73,8 @@ fn exif_of_jpeg_is_found_behind_other_segments() {
     assert!(upright[0] > 200 && upright[upright.len() - 1] > 200, "red above and blue below");
 }
 
-/// A GIF of a 4x3 screen with a palette of four colours (black, red, green, blue), whose frame has 2x2 pixels
-/// at (1, 1).
+/// A GIF with a palette of four colours (black, red, green, blue), whose frame has 2x2 pixels at `place` on a
+/// `screen` of this width and height.
 fn gif(transparent: Option<u8>, screen: (u16, u16), place: (u16, u16), indices: [u8; 4]) -> Vec<u8> {
     let palette = [0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255];
     let mut encoded = Vec::new();
@@ -183,8 +183,8 @@ fn colours_that_a_tiff_stores_times_their_alpha_are_divided_by_it() {
     assert_eq!(whole(&tiff(2, 1, &tags(1), &stored)).2, [199, 99, 0, 10, 20, 30]);
 }
 
-/// A BMP with run-length codes may skip pixels. They are black, and do not show the image that was decoded
-/// before.
+/// A BMP with run-length codes may skip pixels. The skipped pixels are black, and do not show the image that
+/// was decoded before.
 #[test]
 fn pixels_that_a_bmp_skips_do_not_show_the_picture_before() {
     let palette = [[0, 0, 0, 0], [255, 255, 255, 0]].concat();
@@ -226,8 +226,8 @@ fn reduction_difference(level: impl Fn(u32, u32) -> u8, target: u32) -> f64 {
     total / scaled.len() as f64
 }
 
-/// A reduced scale changes photographs by less than one level. These black and white patterns, which
-/// photographs do not have, show the most that it changes, because the JPEG library's filter is sharper.
+/// Decoding at a reduced scale changes photographs by less than one level. Black and white patterns, which
+/// photographs do not have, are changed most, because the filter of the JPEG library is sharper.
 #[test]
 fn a_smaller_scale_stays_within_the_stated_difference_at_the_highest_contrast() {
     let black_or_white = |white: bool| if white { 255 } else { 0 };

@@ -1,5 +1,6 @@
 //! Gives the columns of a file their Arrow types. They follow the Arrow schema that the writer stored in the
-//! file's metadata, unless it does not fit the columns. A column without an Arrow type is refused alone.
+//! file's metadata, unless it does not fit the columns. A column without an Arrow type is refused, and the
+//! other columns can still be read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -48,8 +49,8 @@ const WIDE_HINT: &str =
 /// The columns that cannot be read, by name, each with the reason and a hint.
 pub type Refusals = BTreeMap<String, Error>;
 
-/// The Arrow schema of a file's columns. A stored Arrow schema is ignored if it does not fit them, as after a
-/// program dropped or renamed columns and left it unchanged.
+/// The Arrow schema of a file's columns. A stored Arrow schema is ignored if it does not fit the columns, for
+/// example because a program dropped or renamed columns and did not change the stored schema.
 pub fn arrow_schema(parquet: &SchemaDescriptor, key_values: Option<&Vec<KeyValue>>) -> Result<Schema> {
     let schema = as_written(parquet, key_values)?;
     Ok(match is_of_spark(key_values) {
@@ -123,8 +124,8 @@ fn is_of_spark(key_values: Option<&Vec<KeyValue>>) -> bool {
     has(SPARK) && !has(ARROW_SCHEMA)
 }
 
-/// Gives columns with 96-bit times the type of microseconds in UTC, as Spark does. Nanoseconds end in the
-/// year 2262, but 9999 is often used for "no end". Spark's 64-bit times already have UTC as their zone.
+/// Gives columns with 96-bit times the type of microseconds in UTC, as Spark does. Nanoseconds could not hold
+/// times after 2262, but the year 9999 often stands for "no end". Spark's 64-bit times already are in UTC.
 fn in_microseconds(parquet: &SchemaDescriptor, schema: Schema) -> Schema {
     let int96 = int96_roots(parquet);
     if int96.is_empty() {

@@ -110,7 +110,8 @@ impl FileColumns {
         self.lists.get(leaf)?.as_ref()
     }
 
-    /// The indices in this file, ascending, of those of the catalogue's `columns` that the file stores.
+    /// The ascending indices in this file of the catalogue's `columns`. Columns that the file does not store
+    /// are left out.
     pub fn roots(&self, columns: &[usize]) -> Vec<usize> {
         let stored = columns.iter().filter_map(|&column| match self.origin(column) {
             Origin::Stored(root) => Some(root),
@@ -121,7 +122,7 @@ impl FileColumns {
         roots
     }
 
-    /// The indices in this file, ascending, of the leaf columns that a projection reads.
+    /// The leaf columns that a projection reads, as ascending indices in this file.
     pub fn leaves(&self, projection: &Projection) -> Vec<usize> {
         self.read_of(&self.roots(projection.columns()), projection)
     }
@@ -197,8 +198,8 @@ impl<'a> ProjectedLeaves<'a> {
     }
 }
 
-/// The descriptions of columns found so far. Files with the same columns share one, because it would
-/// otherwise take most of the memory of each footer.
+/// The descriptions of columns found so far. Files with the same columns share one description, because
+/// separate ones would take more memory than the rest of the footers.
 #[derive(Debug, Default)]
 pub struct KnownColumns {
     /// The columns of each kind of file, with the metadata entries that their Arrow types depend on.

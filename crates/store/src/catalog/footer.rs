@@ -10,7 +10,8 @@
 //! column chunk   flags, start, length, uncompressed length, values, unencoded length, nulls
 //!                       └ unless it follows the chunk before ┘       └ if not one for each row; if the footer tells it
 //!
-//! The nulls are kept if lists of a fixed length are in others: they determine the number of values in Arrow.
+//! The number of nulls is kept if a list of a fixed length is in one of varying length, because it determines
+//! the number of values in Arrow.
 //! ```
 //!
 //! Each number takes as many bytes as it needs. Each row group can be decoded by itself.

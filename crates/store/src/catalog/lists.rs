@@ -62,8 +62,8 @@ impl LeafLists {
         around.pop();
     }
 
-    /// Whether the number of nulls is needed to count the values: a list of a fixed length is inside a list
-    /// of varying length.
+    /// Whether the number of nulls is needed to count the values, because a list of a fixed length is inside
+    /// a list of varying length.
     pub(super) fn are_counted_by_nulls(&self) -> bool {
         let mut inner = self.lengths.iter().skip_while(|length| length.is_some());
         inner.any(Option::is_some)

@@ -39,7 +39,7 @@ pub struct Page {
     /// The number of bytes of all levels, which are not compressed and precede the values, in a data page of
     /// version 2; else 0.
     pub levels: u32,
-    /// The number of those bytes that are repetition levels, which come first.
+    /// The number of bytes of `levels` that are repetition levels, which come before the definition levels.
     pub repetition: u32,
     /// The offset in the header of the boolean field `is_compressed`, if the header sets it to false. Only
     /// data pages of version 2 have this field.
@@ -62,8 +62,8 @@ struct Fields {
     kind: Option<i32>,
     uncompressed: Option<u32>,
     compressed: Option<u32>,
-    /// The id of the field that has a header for one kind of page: data, index, dictionary or data of version
-    /// 2.
+    /// The id of the field whose value is a header for one kind of page only: data, index, dictionary, or
+    /// data of version 2.
     of_kind: Option<i16>,
     values: Option<u32>,
     encoding: Option<i32>,

@@ -24,8 +24,8 @@ pub struct PageLocations {
     ranges: Vec<Range<u64>>,
     /// The number of rows in the row group.
     rows: u32,
-    /// The index of a page: this page and all later ones are known not to refer to the dictionary. It is the
-    /// number of pages if no such page is known.
+    /// The pages with this index and all higher ones are known not to refer to the dictionary. It is the
+    /// number of pages if this is known of no page.
     plain_from: usize,
 }
 

@@ -124,7 +124,8 @@ impl fmt::Display for RowPlace {
 pub(crate) struct RowIds {
     /// The first id of each file's range, by the file's index.
     first: Box<[i64]>,
-    /// The first ids of the ranges, ascending, each with the index of its file; without files that store ids.
+    /// The first id of each file's range, ascending, with the index of the file. Files that store ids are
+    /// left out.
     sorted: Box<[(i64, u32)]>,
     /// The ids of files that store them, by the file's index.
     stored: HashMap<u32, IdRuns>,
@@ -153,7 +154,7 @@ pub(crate) struct IdRuns {
 /// The rows of one file, with the ids that a table gives to them.
 pub(super) struct IdsOfFile<'a> {
     pub(super) location: &'a Arc<str>,
-    /// The id of the file's first row. It does not count if the file stores ids.
+    /// The id of the file's first row. It is ignored if the file stores ids.
     pub(super) first: i64,
     /// The number of rows, including deleted ones.
     pub(super) rows: u64,
@@ -251,8 +252,7 @@ impl RowIds {
                     && after.is_none_or(|(at, _)| begin + rows <= *at)
             };
             let mut begins = (0..).map(|seed| hash(path, seed) >> (u64::BITS - HASH_BITS));
-            // The hashes leave more room than all rows that can be counted need, so a free one is always
-            // found.
+            // There are far more hashes than a data set can have rows, so a free range is always found.
             let begin = begins.find(is_free).unwrap_or_default();
             first.push(begin as i64);
             // A file without rows takes no ids.
@@ -311,9 +311,9 @@ impl RowIds {
         Ok(RowIds { first: first.into(), sorted: sorted.into(), found: found.into(), ..ids })
     }
 
-    /// Finds the rows that may have this id, each as the index of its file and its number in the file. The
-    /// first one stores the id; the second one follows from the range of its file, which may have too few
-    /// rows.
+    /// Finds the rows that may have this id, each as the index of its file and its number in the file. First
+    /// comes the row of a file that stores the id, if there is one. Then comes the row of the file whose
+    /// range may include the id; its number may be beyond the end of that file.
     pub(super) fn find(&self, id: i64) -> impl Iterator<Item = (usize, u64)> {
         let after = self.found.partition_point(|run| run.id <= id);
         let stored = after.checked_sub(1).map(|at| self.found[at]);

@@ -152,8 +152,7 @@ fn is_number(data_type: &DataType) -> bool {
         || data_type.is_floating()
 }
 
-/// Whether two delivered types hold the same values. Nullability, metadata and the name of a list's item may
-/// differ.
+/// Whether two delivered types are the same. Nullability, metadata and the name of a list's item may differ.
 pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::List(a), DataType::List(b)) | (DataType::LargeList(a), DataType::LargeList(b)) => {

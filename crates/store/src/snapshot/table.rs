@@ -142,7 +142,7 @@ pub struct TableVersion {
     pub features: Vec<String>,
     /// The columns that the table is partitioned by.
     pub partition_columns: Vec<String>,
-    /// All columns of the table, which a version without files has, too.
+    /// All columns of the table. They are known even if the version has no files.
     pub schema: SchemaRef,
     /// The number of files in the version.
     pub files: usize,

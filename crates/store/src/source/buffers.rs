@@ -12,8 +12,8 @@ use forebay_base::{Error, ErrorKind, Result};
 /// The size in bytes from which buffers are reused. The allocator itself keeps smaller ones.
 const MIN_BYTES: usize = 1 << 20;
 /// The most bytes of unused buffers that are kept for the next reads. A single buffer is kept even if it is
-/// larger. This is enough because a read usually starts when another read's rows are released, since it
-/// waited for their memory.
+/// larger. This is enough because reads wait for memory: one usually starts as soon as the rows of an earlier
+/// read are released.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// The size in bytes of the largest buffer that is kept. Larger ones would take too much memory beyond the
 /// budget of a loader.

@@ -140,7 +140,7 @@ impl Destination {
         }
     }
 
-    /// The path of the local file to write a new file to, before it is [`put`](Self::put). It is in the
+    /// The local path at which the caller writes a new file before it calls [`put`](Self::put). It is in the
     /// hidden folder of a local destination, or in the system's temporary folder if the destination is a
     /// store. The folder is created.
     pub fn unfinished(&self, relative: &str) -> Result<PathBuf> {
@@ -160,8 +160,9 @@ impl Destination {
         Ok(path)
     }
 
-    /// Takes the complete local file `whole` as the new file `relative`. For a store, it is sent and then
-    /// removed locally. In a local folder, it is renamed, and stays hidden until [`finish`](Self::finish).
+    /// Adds the complete local file `whole` to the destination under the name `relative`. If the destination
+    /// is a store, `whole` is sent there and then removed. If it is a local folder, `whole` is renamed, and
+    /// stays hidden until [`finish`](Self::finish).
     pub async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
         let remote = match &self.0 {
             Where::Local(folder) => {

@@ -2,7 +2,7 @@
 //! character, and `**` for any number of folders.
 //!
 //! The crate `globset` is not used: it would replace only the 60 lines here that match one name, and would
-//! add two crates. It cannot say which folders a glob may reach into, which the rest of this file does.
+//! add two crates. `globset` also cannot find the folders that a glob may reach into.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -67,7 +67,7 @@ impl Glob {
         &self.base
     }
 
-    /// Whether the glob itself contains `key=`, so that its location names the key of `key=value` folders.
+    /// Whether the glob itself contains `key=`. Such a key of `key=value` folders does not become a column.
     pub(super) fn spells(&self, key: &str) -> bool {
         let spelled =
             |segment: &Vec<char>| segment.starts_with(&key.chars().chain(['=']).collect::<Vec<_>>());

@@ -51,7 +51,7 @@ static WAITING: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 pub(super) struct KeptHandle(());
 
 impl KeptHandle {
-    /// Takes a permission; `None` if as many files are open as may be.
+    /// Takes a permission; `None` if the process already keeps open all the files that it may keep open.
     pub(super) fn take() -> Option<Self> {
         let most = most_kept();
         let more = |kept: usize| (kept < most).then_some(kept + 1);

@@ -1,6 +1,6 @@
-//! Keeps results of reading whole columns on local disk, beside the footers: which rows a filter selects,
-//! with which rows windows of rows begin, and how long rows are. A second run of the same program then reads
-//! none of these values.
+//! Keeps results of reading whole columns on local disk, beside the footers: the rows that a filter selects,
+//! the first row of each window of rows, and the lengths of rows. A second run of the same program then need
+//! not read these columns to find them.
 //!
 //! There is one file for each data set and question (such as a filter). Its name is a hash of everything that
 //! the answer depends on: the addresses and versions of the files, the question, and the version of this

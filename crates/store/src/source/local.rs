@@ -363,7 +363,7 @@ fn joined(mut ranges: &[Range<u64>]) -> impl Iterator<Item = &[Range<u64>]> + Cl
     })
 }
 
-/// The range from the start of the first to the end of the last of some ranges.
+/// The range from the start of the first of these ranges to the largest end.
 fn span(together: &[Range<u64>]) -> Range<u64> {
     let start = together.first().map_or(0, |first| first.start);
     start..together.iter().map(|range| range.end).max().unwrap_or(start)

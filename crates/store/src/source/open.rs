@@ -63,8 +63,9 @@ pub struct Opening {
     pub versions: WantedVersions,
 }
 
-/// Opens a data set like [`open`], with options. If a filter leaves folders out, their footers are read only
-/// if the columns of all files are merged. The footers of a table's files that it leaves out are never read.
+/// Opens a data set like [`open`], with options. If a filter leaves out folders, the footers of their files
+/// are read only if the columns of all files are merged. If it leaves out files of a table, their footers are
+/// never read.
 ///
 /// Fails with `Invalid` if no file is left, and if the value of a key cannot be parsed as its declared type.
 pub async fn open_with(

@@ -115,8 +115,8 @@ struct Message {
 }
 
 impl Loaded {
-    /// All settings for reading the table's files. Among the credentials, those whose prefix is the longest
-    /// that contains the metadata file are used.
+    /// All settings for reading the table's files. If several prefixes with credentials contain the metadata
+    /// file, the credentials of the longest prefix are used.
     fn all_config(&self) -> BTreeMap<String, String> {
         let of = self.storage_credentials.iter().filter(|of| self.metadata_location.starts_with(&of.prefix));
         let vended = of.max_by_key(|of| of.prefix.len()).map(|of| of.config.clone());

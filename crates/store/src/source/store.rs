@@ -149,7 +149,7 @@ impl Store {
 
     /// Reads byte ranges of several local files together, each as in [`read_ranges`](Self::read_ranges). An
     /// entry of `reads` is the index of a file in `files` and its ranges. `are_kept` says that some of the
-    /// bytes are kept longer than others.
+    /// bytes are kept longer than others, so that the results must not share memory.
     ///
     /// Fails if one of the reads fails; the error does not name the file.
     pub async fn read_local(
@@ -207,8 +207,8 @@ impl Store {
         }
     }
 
-    /// Counts bytes that were read as needed: at once, or when the epoch begins that they were read ahead
-    /// for.
+    /// Adds bytes to the count of needed bytes. Bytes that were read ahead for an epoch are added only once
+    /// that epoch begins.
     fn needed(&self, bytes: u64) {
         let is_later = self.ahead.as_ref().is_some_and(|ahead| ahead.waits(bytes));
         if !is_later {

@@ -130,7 +130,7 @@ fn unlike(trouble: &Trouble, wanted: &WantedColumn) -> Error {
     Error::new(ErrorKind::Unsupported, format!("column {:?} is not of its table's type: {why}", wanted.name))
 }
 
-/// The parts of a file that were read, each with its byte range. The Parquet crate reads pages from it.
+/// The parts of a file that were read, each with its byte range. The Parquet crate reads pages from them.
 struct Parts {
     size: u64,
     parts: Vec<(Range<u64>, Bytes)>,

@@ -25,8 +25,8 @@ __all__ = [
 UNISCHEMA_KEY = SCHEMA_KEY
 ROW_GROUPS_PER_FILE_KEY = ROW_GROUPS_KEY
 
-#: Settings of Spark's Parquet writer while a data set is written. They make it check the size of a row group
-#: after a few rows already.
+#: Settings of Spark's Parquet writer while a data set is written. They make the writer check the size of a
+#: row group after only a few rows.
 _SETTINGS = {
     "parquet.summary.metadata.level": "NONE",
     "parquet.block.size.row.check.min": "3",

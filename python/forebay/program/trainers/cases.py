@@ -50,8 +50,9 @@ def case(job: Job, rows: Sequence[int]) -> Count:
 
 
 def run(job: Job) -> tuple[list[int | None], str]:
-    """Runs a job. Returns the exit status of each process, None if it did not end in time or because another
-    one failed, and the last line that a failed process wrote to its standard error."""
+    """Runs a job. Returns the exit status of each process, and the last line that a failed process wrote to
+    its standard error. The status is None if the process was still running at the deadline, or when another
+    process failed."""
     world = 1 if TRAINERS[job.trainer].starts_processes else job.world
     processes = []
     with _rendezvous(world) as together, ExitStack() as ended:
@@ -118,8 +119,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _has_failed(codes: Sequence[int | None]) -> bool:
-    """Whether a process failed, although none was killed. After the planned kill, other processes may
-    fail."""
+    """Whether a process failed although none was killed. Failures that follow the planned kill do not
+    count."""
     return -signal.SIGKILL not in codes and any(codes)
 
 

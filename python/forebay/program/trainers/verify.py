@@ -92,8 +92,9 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
                 world=world,
                 resumes=False,
             )
-            # In each epoch forebay leaves out the rows that do not fill a step. These are other rows in each
-            # epoch, so it may deliver any row. The framework's own loader gets only rows that fill steps.
+            # In each epoch, forebay leaves out the rows that do not fill a step. Those rows differ from epoch
+            # to epoch, so forebay may deliver any row. The framework's own loader gets only rows that fill
+            # steps.
             expected = ids if source == "forebay" and trainer.is_direct else rows
             planned = {"planned_never": (len(expected) - len(rows)) * epochs}
             try:

@@ -4,12 +4,12 @@ use super::super::drawn::Drawn;
 use crate::page::{Axis, Plot, rate, rows_axis, stairs};
 use crate::units::{count, percent};
 
-/// The most ranks that are drawn one by one. Of more ranks only the worst is drawn, because the lines would
-/// tangle.
+/// The largest number of ranks that have a line each. With more ranks the lines would tangle, so the plot
+/// shows only the least busy rank of each second.
 const MAX_LINES: usize = 8;
-/// The fewest whole seconds that make a curve.
+/// The smallest number of whole seconds for which a curve over time is plotted.
 const MIN_CURVE_SECONDS: usize = 2;
-/// The meanings of the lines of two runs.
+/// The legend of a plot with two runs: the style of each line, and its label.
 const LEGEND: [(&str, &str); 2] = [("first", "this run"), ("before", "before")];
 
 /// Plots the utilisation in each second, or the rate if there is no accelerator. An earlier run is drawn in

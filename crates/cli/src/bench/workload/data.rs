@@ -31,8 +31,8 @@ const CLASSES: u32 = 1_000;
 /// The JPEG quality of the pictures. At this quality, a picture of the published number of bytes has about
 /// the width and height of the pictures that the demands were measured on.
 const QUALITY: RangeInclusive<u8> = 97..=98;
-/// The number of row groups in a file, so that large sets of pictures are split into several files. A file of
-/// embeddings has one row group.
+/// The most row groups in a file, which splits large data sets into several files. A file of embeddings has
+/// only one row group.
 const ROW_GROUPS_PER_FILE: u64 = 250;
 
 /// A data set that a workload reads.

@@ -1,5 +1,5 @@
-//! Converts luma and chroma to a row of RGB, with exactly the smooth upsampling and the rounding of the
-//! library.
+//! Converts luma and chroma to a row of RGB, with exactly the smooth upsampling and the rounding of
+//! libjpeg-turbo.
 //!
 //! A row is read once and written once. Pixels of even and odd columns are computed separately, because each
 //! pair of columns uses the same sample of halved chroma. The two are interleaved after they have been
@@ -15,7 +15,7 @@ mod row;
 
 pub(super) use row::{Chroma, Colours, MARGIN, REACH, Row};
 
-/// The functions that this machine can run, fastest first; if there are none, the library does the work.
+/// The functions that this machine can run, fastest first. Without any, libjpeg-turbo makes the rows.
 pub(super) fn all() -> impl Iterator<Item = Colours> {
     #[cfg(target_arch = "x86_64")]
     let all = [avx512::colours(), avx2::colours()];

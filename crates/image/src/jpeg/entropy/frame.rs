@@ -47,7 +47,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Reads the content of a frame header; `None` if the frame is not of 8 bits, in grey or three colours.
+    /// Reads the content of a frame header. Returns `None` unless the samples have 8 bits and the frame has
+    /// one component (grey) or three (colour).
     pub(super) fn read(content: &[u8]) -> Option<Frame> {
         let ([8, h1, h0, w1, w0, count], components) = content.split_first_chunk::<6>()? else { return None };
         let [height, width] = [[*h1, *h0], [*w1, *w0]].map(|pair| usize::from(u16::from_be_bytes(pair)));

@@ -27,7 +27,7 @@ const HELD_ROWS: usize = 2;
 /// The least width in pixels of a region that is decoded here. libjpeg-turbo does not smooth the chroma of an
 /// image with only a few columns.
 const MIN_WIDTH: u32 = 16;
-/// The number of bytes that keep the pitch of a plane from being a power of two. Otherwise, rows would
+/// The pitch of a plane is an odd multiple of this number of bytes. If it were a power of two, rows would
 /// displace each other in the cache.
 const STAGGER_BYTES: usize = 64;
 
@@ -114,8 +114,8 @@ fn places(
     (blocks, offsets)
 }
 
-/// The upsampling that chroma still needs after the transform, if blocks of each component give `sides`
-/// samples across and down; `None` if only libjpeg-turbo supports it.
+/// The upsampling that chroma still needs after the transform; `None` if only libjpeg-turbo supports it.
+/// `sides` has the number of samples across and down a transformed block, for each component.
 fn upsampled(sampling: Chroma, sides: &[usize]) -> Option<Chroma> {
     let luma = *sides.first()?;
     let as_luma = sides.iter().all(|side| *side == luma);

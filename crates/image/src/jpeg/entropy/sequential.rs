@@ -29,15 +29,15 @@ pub(super) const NATURAL: [u8; 128] = {
 };
 const LAST: usize = 63;
 
-/// The number of pairs of coefficients to read between refills of 56 bits: 4 x 10 bits, or 26 bits for a code
-/// that is not in the table and 3 x 10.
+/// The number of pairs of coefficients that are read between refills. A refill gives 56 bits, which is enough
+/// for four pairs of 10 bits, and also for one code of 26 bits, which is not in the table, and three pairs.
 const PAIRS: usize = 4;
 
-/// The number of jumps to make between refills of 56 bits: 2 x 21 bits, or 26 bits for a code that is not in
-/// the table and 21.
+/// The number of jumps that are made between refills. A refill gives 56 bits, which is enough for two jumps
+/// of 21 bits, and also for one code of 26 bits, which is not in the table, and one jump.
 const JUMPS: usize = 2;
 
-/// The number of restart markers, which are numbered in turn.
+/// The number of different restart markers. They follow each other in a fixed cycle.
 const RESTARTS: u8 = 8;
 
 /// For each component of a scan, its Huffman tables for DC and for AC.

@@ -228,7 +228,7 @@ impl Codes {
         })
     }
 
-    /// Calls `each` for every code of at most `bits` bits, with the first index of that many bits that begins
+    /// Calls `each` for every code of at most `bits` bits, with the smallest index of `bits` bits that begins
     /// with the code, the length of the code, and its symbol.
     pub(super) fn each(&self, bits: u32, mut each: impl FnMut(usize, u8, u8)) {
         for length in 1..=bits {

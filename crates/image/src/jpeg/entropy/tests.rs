@@ -19,7 +19,7 @@ fn rounds(few: usize, many: usize) -> usize {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
 
-/// A picture for all parts of a decoder: it has flat areas, slopes, edges and noise.
+/// A picture that exercises all parts of a decoder: it has flat areas, slopes, edges and noise.
 fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     let noise = 1 + draws.below(200);
     let flat = draws.below(60);

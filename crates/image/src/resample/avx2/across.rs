@@ -12,7 +12,7 @@ use super::super::target::STRIP_ROWS as ROWS;
 use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
 
-/// The number of halves of a register, the bytes of a half, and the sums that it holds.
+/// The number of halves of a register, and the numbers of bytes and of sums in a half.
 const HALVES: usize = 2;
 const HALF: usize = REGISTER / HALVES;
 const HALF_SUMS: usize = 4;
@@ -20,9 +20,9 @@ const HALF_SUMS: usize = 4;
 const STORED: usize = 8;
 /// The number of bytes of a pixel with three channels.
 const PIXEL: usize = 3;
-/// The greatest distance, in source pixels, between two neighbouring result pixels at which four bytes of the
-/// result fit into one half. They read 3 x 3 bytes of distance, up to two channels more, and the second level
-/// 3 bytes later, which is less than 16 bytes.
+/// The largest distance between neighbouring result pixels, in source pixels, at which one half can compute
+/// four bytes of the result. Their levels then lie within 16 bytes: the second pixel begins 3 x 3 bytes after
+/// the first, its last channel is 2 bytes later, and the second level of that channel another 3 bytes later.
 const FURTHEST_PIXEL: u32 = 3;
 /// The shuffle index that makes a byte zero.
 const ZERO: u8 = 0x80;
@@ -194,7 +194,7 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
 /// Computes up to eight bytes of each of four result rows from the operands of one register.
 ///
 /// # Safety
-/// In each of four intermediate rows, 16 bytes must be readable from each base on.
+/// In each of the four intermediate rows, the 16 bytes that begin at each base must be readable.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn weighed_lanes<const PAIRS: usize, const IN_HALF: usize>(

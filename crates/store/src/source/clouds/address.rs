@@ -123,8 +123,9 @@ impl Address {
 
     /// Reads a URL. `None` if it is a path or a `file://` URL.
     ///
-    /// A `?` begins a query in `http://` and `https://` URLs, and in Azure's if it is a shared access
-    /// signature. Elsewhere it is a wildcard, and what looks like a query (`?name=value`) is refused.
+    /// In `http://` and `https://` URLs, a `?` begins a query. In Azure's URLs it does so only if a shared
+    /// access signature follows. Elsewhere `?` is a wildcard, and text that looks like a query
+    /// (`?name=value`) is refused.
     ///
     /// Fails with `Unsupported` for an unknown scheme, and with `Invalid` for a URL that is malformed.
     /// Neither message repeats user information or a query.

@@ -31,7 +31,7 @@ const SECRETS: [Key; 8] = [
     Key::CredentialType,
 ];
 
-/// The environment variables that are read, by the names of Azure's libraries and of its programs.
+/// The environment variables that are read. Azure's own libraries and programs use the same names.
 const VARIABLES: [&str; 22] = [
     "AZURE_STORAGE_ACCOUNT_NAME",
     "AZURE_STORAGE_ACCOUNT_KEY",

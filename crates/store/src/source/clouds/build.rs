@@ -53,9 +53,9 @@ fn check(key: ClientConfigKey, value: &str) -> Result<()> {
     }
 }
 
-/// Parses the names of storage options to the keys of a store. Each entry of the result is the name that the
-/// user wrote, its key and its value. `known` are the names that messages suggest; the options in `apart` are
-/// left out, because the store reads them itself.
+/// Finds the setting of a store (`Key`) that each storage option stands for. Each entry of the result has the
+/// name that the user wrote, the setting, and the value. `known` lists the names that messages suggest.
+/// Options in `apart` are left out, because the code for the store reads them itself.
 ///
 /// Fails with `Invalid` for an unknown name and for an empty value. An empty value usually comes from a
 /// variable that was not set, and must not be used to sign requests.

@@ -12,7 +12,7 @@ use crate::source::wire::Wire;
 /// Reads files and may run a program (`credential_process`), so it blocks; nothing is sent yet.
 ///
 /// Fails with `Invalid` for an option that the store does not know or cannot use, and with `Unsupported` for
-/// credentials of a kind that is not read.
+/// an unsupported kind of credentials.
 pub(in crate::source) fn connect(address: &Address, options: &Options, wire: &Wire) -> Result<Client> {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     match address.scheme() {

@@ -96,8 +96,8 @@ impl Options {
         all.map(str::trim).filter(|location| !location.is_empty())
     }
 
-    /// Checks the values of the options that all stores have, and that no other value contains a line break,
-    /// which no request can carry. A value that was read from a file may end with one.
+    /// Checks the values of the options that all stores have. Also refuses any value with a line break, which
+    /// no request can carry; a value that the user read from a file may end with one.
     pub(in crate::source) fn check(&self) -> Result<()> {
         // Certificates and keys of service accounts may have several lines.
         let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");

@@ -145,7 +145,8 @@ fn program_named(name: &str, environment: Environment<'_>) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// Reads the sections whose header satisfies `fits`, as one. `None` if there is no such file or section.
+/// Reads all sections whose header satisfies `fits`, merged into one. `None` if there is no such file or
+/// section.
 fn section(path: Option<&Path>, fits: impl Fn(&str) -> bool) -> Result<Option<Section>> {
     let Some(path) = path else { return Ok(None) };
     let text = match std::fs::read_to_string(path) {

@@ -1,8 +1,8 @@
 //! A store for an S3 bucket whose region is unknown. S3 is asked for the region before the first request, and
 //! the real store is then built.
 //!
-//! `resolve_bucket_region` of object_store is not used, because it makes its own client without `wire` and
-//! asks one fixed host. Most of this file forwards calls to the store once it is built.
+//! `resolve_bucket_region` of object_store is not used, because it asks one fixed host and makes its own HTTP
+//! client instead of one of `wire`. Most of this file forwards calls to the real store once it is built.
 
 use std::fmt;
 use std::ops::Range;

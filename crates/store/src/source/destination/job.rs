@@ -1,5 +1,5 @@
-//! Lets a run that writes many files (a job) be repeated after an interruption, without the files that are
-//! complete.
+//! Lets a job, which is a run that writes many files, continue after an interruption. Files that are already
+//! complete are not written again.
 //!
 //! A record, which is a file beside the others, describes the job. In a local folder, the process that works
 //! on the job locks the record.

@@ -97,8 +97,8 @@ pub(in crate::source) fn assemble(
     Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
 }
 
-/// Gives each file the default values of the table's columns that it lacks, as constants. Files that lack the
-/// same columns share them.
+/// If a file lacks columns for which the table has default values, adds these values to the file as
+/// constants. Files that lack the same columns share the constants.
 fn settle_defaults(opened: &mut [Opened]) {
     let mut known: HashMap<_, Constants> = HashMap::new();
     for Opened { file, footer, .. } in opened.iter_mut().filter(|opened| !opened.file.defaults.is_empty()) {
@@ -187,7 +187,8 @@ pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<(
     Ok(())
 }
 
-/// Checks that a file has the number of rows that its table declares, and every row that the table deletes.
+/// Checks that a file has the number of rows that its table declares, and that the rows that the table
+/// deletes are all within the file.
 fn check_rows(rows: u64, declared: Option<u64>, deleted: Option<&RowSet>) -> Result<()> {
     let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause));
     if let Some(declared) = declared.filter(|declared| *declared != rows) {
@@ -214,8 +215,8 @@ fn shared_by(
 /// Adds null constants for the columns that files lack. Files that lack the same columns share them.
 #[derive(Default)]
 struct AbsentColumns {
-    /// The resulting constants, by the addresses of a file's columns and constants. Both are stored with
-    /// them, so that nothing else can get the same addresses.
+    /// The resulting constants, by the memory addresses of a file's schema and of its own constants. Both are
+    /// kept alive here, so that nothing else can get the same addresses.
     known: HashMap<(usize, usize), (SchemaRef, Constants, Constants)>,
 }
 
@@ -281,9 +282,9 @@ impl DeliveredColumns {
     }
 }
 
-/// The columns that a file delivers: the stored columns, where constants replace columns of the same name,
-/// and then the other constants. With a declared schema, its columns are delivered instead, and must fit
-/// these.
+/// The columns that a file delivers: first the stored columns, of which a constant replaces any of the same
+/// name, and then the other constants. With a declared schema, the file delivers the columns of that schema
+/// instead; those of the file must have types that can be read as the declared ones.
 fn stored_and_constant(
     stored: &Schema,
     constants: &[Constant],

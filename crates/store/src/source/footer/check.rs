@@ -5,8 +5,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use super::fetch::ENDING;
 
-/// The number of rows up to which a row group may be of any size. More rows need enough bytes, because
-/// planning takes memory for each row long before the pages are read.
+/// A row group with at most this many rows is accepted however few bytes it has. With more rows it must have
+/// a plausible number of bytes, because planning takes memory for each row long before the pages are read.
 const FREE_ROWS: u64 = 1 << 24;
 /// The most rows per stored byte in a row group with more than [`FREE_ROWS`] rows. Real row groups have a few
 /// rows per byte at most.
@@ -61,8 +61,8 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64, footer: u64) -
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.checked_add(chunk.compressed_size());
     let is_before = |limit: u64| end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= limit);
-    // A path can also be a name of this same file. It is taken for another file only if the chunk does not
-    // fit before the footer.
+    // The path in a chunk may also name this same file. It is taken for another file only if the chunk does
+    // not fit before the footer.
     let is_named = chunk.file_path().is_some_and(|path| !path.is_empty());
     if is_named && !is_before(size.saturating_sub(footer.saturating_add(ENDING))) {
         return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));

@@ -19,7 +19,7 @@ const LONGEST_HEADER: u64 = 16 << 20;
 /// The number of column chunks whose page headers are read at the same time.
 const CHUNKS_AT_ONCE: usize = 256;
 
-/// Chunks of numbers with at most this many decoded bytes are not checked.
+/// Column chunks of a fixed-width type are not checked if their decoded values take at most this many bytes.
 const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
 
 /// Corrects the offset at which column chunks begin. If the offset of the dictionary page is 0 or after the

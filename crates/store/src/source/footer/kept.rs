@@ -96,7 +96,8 @@ impl KeptFooters {
 }
 
 impl KeptFooter {
-    /// Whether the metadata cache should store a footer. `kept` says where it was found; `None` for its file.
+    /// Whether the metadata cache should store a footer. `kept` is the footer as found in a cache or an
+    /// index, or `None` if it was read from its file.
     pub(super) fn is_for_cache(kept: Option<&KeptFooter>) -> bool {
         kept.is_none_or(|kept| !kept.is_indexed)
     }

@@ -1,4 +1,5 @@
-//! Renames the columns of a table's file to their present names in the table, which can have renamed columns.
+//! Renames the columns in a file of a table, because the table may have renamed its columns since the file
+//! was written.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::snapshot::{ColumnName, ColumnNames, FoundBy};
 
-/// The prefix for the name of a field that the table does not have, because another field may have that name.
+/// The prefix that is put before the name of a field that the table does not have. Without it, the name could
+/// equal that of another field.
 const DROPPED: &str = "(not in the table) ";
 
 /// The schema of a file, with all fields renamed to their names in the table.

@@ -25,8 +25,9 @@ use crate::source::store::Store;
 /// the parts of footers that are kept.
 const MEMORY_WHILE_READ: u64 = 8 << 20;
 
-/// The files that pass a filter on the keys in the names of their folders, which become constants of the
-/// files. Reads the footer of the first file, because a key that is also a column of the files is not used.
+/// Makes the keys in the names of folders (`key=value`) constants of the files, and returns the files that
+/// pass a filter on them. Reads the footer of the first file, because a key that is also a column of the
+/// files is not used.
 pub(in crate::source) async fn kept_files(
     store: &Store,
     kept: &KeptFooters,

@@ -36,11 +36,11 @@ const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 /// The parts of a valid footer that the Parquet crate would refuse, as positions in the footer's bytes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Oddities {
-    /// Where a column chunk lists an encoding that the Parquet crate does not know. Its pages need not use
-    /// it.
+    /// Where a column chunk lists an encoding that the Parquet crate does not know. The pages of the chunk
+    /// need not use this encoding.
     encodings: Vec<Range<usize>>,
-    /// Where a list of encodings begins whose elements have the type of 64-bit integers instead of 32-bit
-    /// ones, as fastparquet 0.8 writes it. Both types are written in the same way.
+    /// The starts of lists of encodings whose elements are declared as 64-bit instead of 32-bit integers, as
+    /// fastparquet 0.8 writes them. The bytes of the elements are the same for both types.
     wide_lists: Vec<usize>,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8
     read.map(|()| found).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the footer is malformed"))
 }
 
-/// The part of the schema that was read so far. The schema is a tree, of which each element is followed by
+/// The part of the schema that was read so far. The schema is a tree, in which each element is followed by
 /// its children.
 #[derive(Default)]
 struct Tree {
@@ -169,7 +169,7 @@ struct Level {
     highest: [usize; 2],
 }
 
-/// The properties of a leaf column in the schema. Its column chunks must have the same.
+/// The properties of a leaf column in the schema. Its column chunks must have the same properties.
 struct Leaf {
     /// The column's physical type, as its number in the format.
     physical: i32,
@@ -205,7 +205,7 @@ impl Tree {
         self.left -= 1;
         let mut path = name + NAME_OVERHEAD;
         let mut highest = [0; 2];
-        // The root is not counted, because its repetition has no meaning.
+        // The root adds nothing to the levels, because its repetition has no meaning.
         if let Some(parent) = self.open.last_mut() {
             parent.children -= 1;
             self.claimed -= 1;
@@ -423,7 +423,7 @@ mod tests {
         for elements in [
             vec![group(i64::from(i32::MAX)), leaf()],
             vec![group(3), leaf(), leaf()],
-            // Each element claims all that are left as its children, so the Parquet crate would reserve
+            // Each element claims all remaining elements as its children, so the Parquet crate would reserve
             // memory for them each time.
             vec![group(3), group(2), group(2), leaf()],
         ] {

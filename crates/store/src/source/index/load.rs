@@ -10,8 +10,8 @@ use crate::source::store::Store;
 pub(in crate::source) const WRITE_AGAIN: &str =
     "write it again with `forebay index`, or leave it out with the storage option index=off";
 
-/// Reads the indexes of the folders that were opened, as far as they exist. An index is ignored, with a
-/// warning, if it cannot be used or has the footer of none of the `files` in its folder.
+/// Reads the existing indexes of the folders that were opened. An index that cannot be used, or that has no
+/// footer of any of the `files` in its folder, is ignored with a warning.
 pub(in crate::source) async fn load(
     store: &Store,
     files: impl Iterator<Item = (String, Pin)> + Clone,

@@ -51,7 +51,7 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     Ok(Location::Files(snapshot))
 }
 
-/// The table that a path opens because it leads to a file of the table's own list; `None` for any other path.
+/// The table that is opened by the path of one of its metadata files; `None` for any other path.
 fn table_of(path: &Path) -> Result<Option<FoundTable>> {
     let absolute = absolute(path)?;
     let opened = absolute.to_str().and_then(tables::opened_by);

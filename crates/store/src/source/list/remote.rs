@@ -67,7 +67,8 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     found.map_err(|error| error.at(Place::file(remote.shown(key))))
 }
 
-/// Objects below a prefix, ordered by path. It has at least all those that a glob may match.
+/// Objects below a prefix, ordered by path. They include all objects that a glob may match, and perhaps
+/// others.
 #[derive(Default)]
 struct Listed {
     objects: Vec<ObjectMeta>,
@@ -385,8 +386,7 @@ impl Here<'_> {
     }
 }
 
-/// The table that a key opens because it is the key of a file of the table's own list; `None` for any other
-/// key.
+/// The table that is opened by the key of one of its metadata files; `None` for any other key.
 fn table_of(key: &str) -> Option<FoundTable> {
     let (format, folder, name) = tables::opened_by(key)?;
     Some(FoundTable { format, root: TableRoot::Key(folder.to_owned()), opened: Some(name.to_owned()) })

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::names::SUFFIX;
 
-/// The use that a split is for.
+/// The purpose of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Split {
     Train,
@@ -67,8 +67,8 @@ pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) 
     ))
 }
 
-/// The split of a file, and where the word that names it is in the path. The first name in the path counts
-/// that has words of exactly one split.
+/// The split of a file, and where the word that names it is in the path. The first name in the
+/// path that has words of exactly one split decides.
 fn split_of(path: &str) -> Option<(Split, Range<usize>)> {
     let mut start = 0;
     for name in path.split('/') {

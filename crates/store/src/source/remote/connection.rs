@@ -16,7 +16,7 @@ use crate::source::clouds::{self, Address, Client, Options};
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange, Wire};
 
-/// How long requests for an object are repeated before its failure becomes an error.
+/// How long failing requests for an object are repeated before the failure becomes an error.
 const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How long a request may receive nothing before it is given up and repeated.

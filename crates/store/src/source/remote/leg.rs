@@ -21,8 +21,8 @@ use crate::source::clouds::Client;
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
-/// A response is silent if no byte has arrived for this many times the delay after which the first byte
-/// counts as late, but for at least `MIN_SILENCE`.
+/// A response counts as silent if no byte arrives for a time. This time is the delay after which a first byte
+/// counts as late, multiplied by this number, but at least `MIN_SILENCE`.
 const SILENCE_TIMES: u32 = 4;
 const MIN_SILENCE: Duration = Duration::from_millis(500);
 

@@ -65,9 +65,9 @@ const MAX_HEDGES_SAVED: f64 = 8.0;
 
 /// The allowance at the beginning for second requests that repeat a slow response.
 ///
-/// It is zero, because on a full link every response is slow, and a repeated one transfers up to all of its
-/// bytes again; eight ranks that each read little would read much of it twice. A second request for a silent
-/// response transfers hardly anything twice.
+/// It is zero, because on a full link every response is slow, and a second request may transfer all bytes of
+/// the response again. Eight ranks that each read little data would then read much of it twice. A second
+/// request for a silent response transfers hardly anything twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
 /// The reason why a request is late, and so is sent a second time.
@@ -367,7 +367,8 @@ mod tests {
     fn a_long_way_gets_many() {
         let limit = settled(|limit| limit.min(40) as f64);
         assert!((38..=MAX_SLOTS).contains(&limit), "{limit}");
-        // If every request raises the rate, it ends near the maximum: the last gain is too small to notice.
+        // If every additional request raises the rate, the search ends near the maximum, where the gain of
+        // one more step is too small.
         assert!(settled(|limit| limit as f64) as f64 > MAX_SLOTS as f64 / MIN_RATE_GAIN);
     }
 

@@ -127,8 +127,8 @@ impl<'a> Transfer<'a> {
         Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
-    /// Appends those of `bytes`, which begin at the file offset `at`, that are still missing. Returns whether
-    /// there were any.
+    /// Appends the part of `bytes` that is still missing, and returns whether there was such a part. `at` is
+    /// the offset in the file at which `bytes` begin.
     fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
         // A leg begins at the first byte that is missing at that time, so its bytes leave no gap.
         let known =

@@ -21,7 +21,7 @@ const MAX_ODD_ANSWERS: u32 = 6;
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 
 /// S3's error codes for expired credentials. S3 sends them with the status 400, where other stores use 403.
-/// Likewise, [`TOO_LATE`] stands for 408.
+/// It also sends [`TOO_LATE`] with the status 400, where other stores use 408.
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 

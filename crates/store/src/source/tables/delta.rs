@@ -208,7 +208,8 @@ impl<'a> Log<'a> {
         let from =
             since.map_or(commits.len(), |since| commits.partition_point(|commit| commit.version < since));
         let (by_file, by_commit) = commits.split_at(from);
-        // As Delta does, a modification time that is not later than the one before it is made later.
+        // A modification time that is not later than the previous one is replaced by a later time, as in
+        // Delta.
         let mut last = i64::MIN;
         let times = by_file.iter().map(|commit| {
             last = self.entries[commit.entry].modified.max(last.saturating_add(1));

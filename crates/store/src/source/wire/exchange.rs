@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_request_is_the_one_that_is_told() {
-        // Outside the scope of an `EXCHANGE`, the response is not recorded, without an error.
+        // Outside the scope of an `EXCHANGE`, this call records nothing and does not fail.
         answered(200, &HeaderMap::new());
         EXCHANGE
             .scope(Exchange::default(), async {

@@ -31,7 +31,7 @@ impl Failure {
         Failure { kind, words }
     }
 
-    /// The failure of a request for credentials to the machine's metadata service, the last source of them.
+    /// The failure of a request to the machine's metadata service, the last place to look for credentials.
     pub(super) fn no_credentials() -> Self {
         Failure { kind: FailureKind::NoCredentials, words: "no credentials were found".to_owned() }
     }

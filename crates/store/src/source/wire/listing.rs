@@ -26,8 +26,8 @@ impl Listing {
         })
     }
 
-    /// Checks that a page is complete and says whether another one follows. The error is a clause with the
-    /// reason why it does not.
+    /// Checks that a page is complete, and that the page says whether another one follows. The error is a
+    /// clause with the reason why the page is refused.
     pub(super) fn check(self, page: &[u8]) -> Result<(), &'static str> {
         let page = String::from_utf8_lossy(page);
         let root = match self {

@@ -187,7 +187,7 @@ fn widened(samples: &[u8; LANE]) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn smoothed<const BITS: i32>(words: &[i16; WITH_NEIGHBOURS]) -> Halves {
     let from = words.as_ptr();
-    // SAFETY: 16 words are loaded from each of the first three of 18 words.
+    // SAFETY: `words` has 18 words. The three loads of 16 words begin at words 0, 1 and 2.
     let [before, column, after] = unsafe {
         [
             _mm256_loadu_si256(from.cast()),

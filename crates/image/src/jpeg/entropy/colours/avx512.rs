@@ -187,7 +187,8 @@ fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
     }
     let whole = out.len() == STEP * PIXEL;
     for (bytes, to) in bytes.into_iter().zip(out.chunks_mut(STEP)) {
-        // SAFETY: a whole store writes 64 bytes to 64, and a masked store writes only the length of `to`.
+        // SAFETY: if `out` is whole, `to` has 64 bytes, which is what a store writes. Otherwise, the mask
+        // limits the store to the length of `to`.
         unsafe {
             match whole {
                 true => _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes),

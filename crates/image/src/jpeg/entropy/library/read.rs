@@ -27,8 +27,9 @@ unsafe extern "C" {
 
 impl DecodableScan<'_> {
     /// Decodes a region, or the whole image, to `out`. Calls `decode` for every MCU up to the last one that
-    /// is needed. It must set all coefficients of the blocks that it gets, and gets no blocks for an MCU that
-    /// is skipped. Returns false if the length of `out` does not fit, or if the library reported a warning.
+    /// is needed. `decode` must set all coefficients of the blocks that it is given; for an MCU that is
+    /// skipped, it is given none. Returns false if the length of `out` does not fit, or if the library
+    /// reported a warning.
     pub(in super::super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
     where
         F: FnMut(Option<&mut [&mut Block]>),

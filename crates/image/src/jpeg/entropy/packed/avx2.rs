@@ -44,8 +44,8 @@ static SPREADS: [Spread; 256] = {
     all
 };
 
-/// Shuffle indices that move coefficients from zigzag order to natural order. For each 16 coefficients in
-/// natural order, there are indices into each 16 coefficients in zigzag order.
+/// Shuffle indices that move coefficients from zigzag order to natural order. Each shuffle picks, from 16
+/// consecutive coefficients in zigzag order, those that belong to a given 16 in natural order.
 static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
     let (mut all, mut at) = ([[[[ZERO; LANE]; 2]; 2]; 4], 0);
     while at < 64 {

@@ -21,16 +21,16 @@ impl PackedBlock<'_> {
     }
 }
 
-/// The number of bytes that a block takes from the stream of bytes, and a mask, over its non-zero
-/// coefficients, of those that are stored as words.
+/// The number of bytes that a block takes from the stream of bytes, and a mask with one bit for each of its
+/// non-zero coefficients, which is set if the coefficient is stored as a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Escapes {
     pub(super) bytes: u32,
     pub(super) words: u64,
 }
 
-/// A function that sets a block to its AC coefficients. It leaves coefficients that are stored as words zero,
-/// and DC unspecified.
+/// A function that sets the AC coefficients of a block. It sets those that are stored as words to zero, and
+/// DC to any value.
 #[cfg(test)]
 pub(super) type Expand = fn(&PackedBlock<'_>, &mut Block) -> Escapes;
 

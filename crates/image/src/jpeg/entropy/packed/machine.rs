@@ -6,8 +6,8 @@ use super::read::{ReadMcu, Reader};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
-/// Makes a reader of packed coefficients. `scan` was started from their header, and `components` are the
-/// components of the blocks of its MCU. Returns `None` if the coefficients do not fit the scan.
+/// Makes a reader of packed coefficients. `scan` was started from their header, and `components` has the
+/// component of each block of an MCU. Returns `None` if the coefficients do not fit the scan.
 pub(in super::super) fn reader<'a>(
     packed: &'a [u8],
     scan: &DecodableScan<'_>,

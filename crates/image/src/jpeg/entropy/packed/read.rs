@@ -87,8 +87,8 @@ pub(in super::super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Makes a reader. `scan` was started from the header of the coefficients, and `components` are the
-    /// components of the blocks of its MCU. Returns `None` if the coefficients do not fit the scan.
+    /// Makes a reader. `scan` was started from the header of the coefficients, and `components` has the
+    /// component of each block of an MCU. Returns `None` if the coefficients do not fit the scan.
     pub(super) fn new(
         packed: &'a [u8],
         scan: &DecodableScan<'_>,

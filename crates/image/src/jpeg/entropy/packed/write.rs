@@ -89,8 +89,9 @@ impl Writer {
         }
     }
 
-    /// Stores the difference of a block's DC from the block before, unless it fits a nibble. Returns the
-    /// nibble.
+    /// Computes the difference between a block's DC and that of the block before it in the same component.
+    /// Returns the difference if it fits a nibble. Otherwise stores it as a byte or word, and returns the
+    /// nibble that says so.
     fn add_dc(&mut self, component: usize, value: i16) -> u8 {
         let difference = value.wrapping_sub(self.before[component]);
         self.before[component] = value;

@@ -60,9 +60,9 @@ impl Masks for Instructions {
     }
 }
 
-/// Where the bits of 16 coefficients, which are in natural order, are in the mask of a block: for each
-/// coefficient, the number of the byte, and the bit within that byte. Each half of a register holds the whole
-/// mask.
+/// The positions of 16 coefficients (in natural order) in the mask of a block: for each coefficient, the
+/// index of the mask's byte, and the bit within that byte. The indices hold for a register that has the whole
+/// mask in each of its halves.
 #[repr(C, align(32))]
 struct BitPlaces {
     bytes: [[u8; 2]; 16],

@@ -11,8 +11,8 @@ use super::super::block::Block;
 use super::super::sequential::NATURAL;
 use super::tables::{AcTable, END, First, Refine};
 
-/// The number of codes to read between refills of 56 bits: 4 x 10 bits, or 26 bits for a code that is not in
-/// the table and 3 x 10.
+/// The number of codes that are read between refills. A refill gives 56 bits, which is enough for four codes
+/// of 10 bits, and also for one code of 26 bits, which is not in the table, and three of 10 bits.
 const CODES: usize = 4;
 /// The number of bits that a refill makes available.
 const AT_ONCE: u32 = 56;
@@ -167,8 +167,8 @@ pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
     nonzero & band.from(band.first) != 0
 }
 
-/// Appends the next `count` bits to `read`, the correction bits of a block. Before the call, at least
-/// [`AFTER_CODE`] bits must be available; after it, there are enough for a lookup.
+/// Appends the next `count` bits to `read`, the correction bits of a block that were read so far. Before the
+/// call, at least [`AFTER_CODE`] bits must be available; after it, enough bits for a lookup are available.
 #[inline(always)]
 fn append(bits: &mut Reader<'_>, mut read: u64, mut count: u32) -> u64 {
     if count > AFTER_CODE {

@@ -7,7 +7,7 @@ use super::bands::{self, Band, Masks};
 use super::tables::{AcTable, First, Refine};
 use crate::jpeg::markers::RST;
 
-/// The number of restart markers, which are numbered in turn.
+/// The number of different restart markers. They follow each other in a fixed cycle.
 const RESTARTS: u8 = 8;
 
 /// The coded data of a scan, and its restart markers.
@@ -47,7 +47,7 @@ impl Data<'_> {
     }
 
     /// Continues at `head`, a position in the data, and makes the bits of the next block available. Returns
-    /// `None` if a restart marker is missing, or comes while `run` blocks of a run are still to come.
+    /// `None` if a restart marker is missing, or if one interrupts a run of blocks, of which `run` are left.
     #[inline(never)]
     fn go_on(&mut self, head: Head, run: u32) -> Option<()> {
         self.bits.go_to(head);
@@ -64,8 +64,8 @@ pub(super) struct AcRows<'a> {
     pub(super) planes: &'a mut Planes,
     pub(super) grid: Grid,
     pub(super) band: Band,
-    /// Whether this is the first AC scan of the component. It also clears each block just before it writes to
-    /// it, so that the block is loaded from memory only once.
+    /// Whether this is the first AC scan of the component. The first scan also clears each block just before
+    /// it decodes the block, so that the block is loaded from memory only once.
     pub(super) clears: bool,
 }
 

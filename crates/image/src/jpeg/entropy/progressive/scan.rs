@@ -180,7 +180,7 @@ impl Scan<'_> {
     }
 }
 
-/// One of the blocks of an MCU in a DC scan. It names that block in every MCU.
+/// A block's place within an MCU of a DC scan, and where the planes hold the block at that place of each MCU.
 struct Unit {
     /// The index of the block's component in the scan.
     component: usize,

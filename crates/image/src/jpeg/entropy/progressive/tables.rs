@@ -69,8 +69,8 @@ impl<S: Symbols> AcTable<S> {
         self.entries[(bits >> (64 - INDEX)) as usize]
     }
 
-    /// Finds the code at the beginning of `bits` if [`short`](Self::short) has not found it and returned the
-    /// entry `short`.
+    /// Finds the code at the beginning of `bits`, which [`short`](Self::short) did not find. `short` is the
+    /// entry that it returned.
     #[cold]
     pub(super) fn long(&self, bits: u64, short: CodeEntry) -> CodeEntry {
         const { assert!(MAX_CODE_BITS + 15 <= 56, "a code and its value are there after a refill") };
