@@ -246,7 +246,8 @@ class Mix(Loader):
 
         The epoch under way continues with the new weights, which may change its number of steps. A state contains the
         weights, so a mix that is made with the same arguments continues with them. Every rank must set the same weights
-        at the same step. Batches that were prepared ahead are made again, since other rows are needed. ``memory`` was
+        at the same step. Batches that the mix has prepared ahead are made again from other
+        rows. ``memory`` was
         divided by the weights that the mix was made with: a source whose share is now larger takes more for its
         batches.
 

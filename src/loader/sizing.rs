@@ -486,7 +486,8 @@ fn is_alone(needed: Needed, order: &OrderSpec) -> bool {
     order.pool() == 1 && needed.lanes == 1 && !order.is_exact()
 }
 
-/// The largest number below `limit` that fits, if all smaller numbers fit as well.
+/// Finds the largest number from 1 to `limit` - 1 that fits, by binary search; `None` if none fits. If a
+/// number fits, all smaller ones must fit too.
 fn largest(limit: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (0, limit);
     while high - low > 1 {

@@ -61,8 +61,8 @@ struct Choice {
 #[derive(Debug)]
 struct EpochStart {
     at: Instant,
-    /// The form that this epoch uses: the one chosen when the epoch before began, during which this one was
-    /// prepared.
+    /// The form that this epoch uses. It was chosen at the beginning of the epoch before, because this epoch
+    /// was prepared during that one.
     form: Option<Arc<CacheForm>>,
     counters: Counters,
 }

@@ -71,7 +71,7 @@ impl Heads {
         self.of.is_empty()
     }
 
-    /// The heads that are read together with a row group.
+    /// The heads (the first rows of later row groups) that are read together with a row group.
     pub(crate) fn of_group(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
     }

@@ -32,7 +32,8 @@ const PARTS_OF_LISTS: [u32; 6] = [2, 3, 4, 5, 6, 7];
 /// means an eighth. A larger fraction causes more padding.
 const PART_OF_ROWS: u32 = 3;
 
-/// The number of bits of a random number that raises a length.
+/// The number of bits of the random number that determines how much is added to the length of a row before
+/// rows are sorted by length.
 const DRAWN_BITS: u32 = 31;
 
 /// The bytes that each row of a row group takes in the lists that an epoch makes of the row group: the row,

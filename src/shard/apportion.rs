@@ -179,7 +179,8 @@ impl Apportionment {
         let near = |&(source, units): &(usize, u64)| {
             let each =
                 u128::from(self.down[source]) * u128::from(self.period) + u128::from(self.owed[source]);
-            // A source has at most one unit more than it is owed, so before this step it is within its limit.
+            // By any step a source has at most one unit more than its exact share, so it is within its limit
+            // before the step at which that share reaches `units - 1`.
             let near = (u128::from(units.saturating_sub(1)) * u128::from(self.period)).checked_div(each);
             near.map(|near| u64::try_from(near).unwrap_or(u64::MAX).saturating_sub(1))
         };

@@ -138,7 +138,7 @@ impl LoaderBuilder {
         self.followers().any(|(_, follow)| follow.takes_along(name))
     }
 
-    /// The columns that follow an image, with their options.
+    /// The columns that are transformed along with an image, with the options that say so.
     pub(super) fn followers(&self) -> impl Iterator<Item = (&str, &Follow)> {
         self.spec.with_option(|column| column.follow.as_ref())
     }

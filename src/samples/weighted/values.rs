@@ -95,7 +95,8 @@ impl Sample {
 }
 
 impl ColumnValues {
-    /// Whether every number is the index of a class. Values that were kept on disk may be damaged.
+    /// Whether every number is the index of a class, if there are classes. If not, the values were damaged on
+    /// the disk where they were kept.
     pub(crate) fn is_whole(&self) -> bool {
         let has_class = |number: &u32| (*number as usize) < self.classes.len();
         self.classes.is_empty() || self.numbers.iter().flatten().all(has_class)

@@ -58,7 +58,7 @@ pub(super) enum MdsNumber {
     Float64,
 }
 
-/// The bytes before the number of images in `list[...]`.
+/// The bytes that a value of `list[...]` begins with, before its number of images.
 const LIST_HEAD: usize = size_of::<u32>();
 /// The alignment of the values in a file of numpy.
 const NPY_ALIGNMENT: usize = 64;

@@ -1,7 +1,7 @@
 //! Classifies the messages of libjpeg-turbo as harmless warnings or errors.
 //!
-//! After a warning, libjpeg-turbo continues and invents pixels, but this crate stops at the first one. The
-//! texts below are those of `jerror.h`.
+//! After a warning, libjpeg-turbo continues and may invent pixels, so this crate stops at the first one. If
+//! it is harmless, the image is decoded again. The texts below are those of `jerror.h`.
 
 use forebay_base::{Error, ErrorKind};
 

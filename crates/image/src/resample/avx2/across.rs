@@ -174,7 +174,7 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
         }
     }
     for (group, lanes) in beyond.iter().enumerate() {
-        // SAFETY: as above.
+        // SAFETY: it was checked above that 16 bytes from each base are within an intermediate row.
         let bytes =
             unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
         let mut each = [[0; STORED]; ROWS];

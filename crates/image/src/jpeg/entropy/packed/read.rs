@@ -224,8 +224,8 @@ impl<'a> Reader<'a> {
         self.place.words += words * size_of::<i16>();
     }
 
-    /// Sets those coefficients that are stored as words. `which` is a mask of them among the coefficients
-    /// that are not zero.
+    /// Sets those coefficients that are stored as words: bit `i` of `which` is set if coefficient number `i`
+    /// of those that are not zero is one of them.
     #[cold]
     fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
         for at in
