@@ -581,8 +581,8 @@ def test_files_that_were_shown_in_part_are_completed(docs, prepared, tmp_path):
 def test_another_preparation_under_way_is_not_overwritten(docs, tmp_path):
     log, into = tmp_path / "log", tmp_path / "into"
     assert in_process(KILLED, docs, log, into, "finish_part", 2).wait() == -signal.SIGKILL
-    with pytest.raises(fb.InvalidError, match="version 1 there, 2 here"):
-        fb.Loader(docs, prepare=fb.Prepare(partial(noted, str(log)), into=into, version="2"))
+    with pytest.raises(fb.InvalidError, match="columns id, text there, text here"):
+        fb.Loader(docs, columns=["text"], prepare=fb.Prepare(partial(noted, str(log)), into=into, version="2"))
 
 
 def test_unfinished_rows_are_not_a_data_set(docs, tmp_path):
@@ -908,3 +908,93 @@ def test_unknown_parts_take_the_types_of_other_rows():
     assert conformed(node("null", [None]), "text") == node("text", [None])
     empty = node(found, [[], None])
     assert conformed(empty, ("list", "text")) == node(("list", "text"), [[], None])
+
+
+def numbers(folder: Path, count: int = 6, groups: int = 2) -> Path:
+    folder.mkdir()
+    pq.write_table(pa.table({"x": range(count)}), folder / "part-0.parquet", row_group_size=groups)
+    return folder
+
+
+def prepared_values(source: Path, into: Path, function: Any) -> Any:
+    prepare = fb.Prepare(function, into=into, version="1")
+    return next(iter(fb.Loader(str(source), prepare=prepare, batch_size=6)))["v"]
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix", "list", "dict", "tensor"])
+def test_a_function_may_use_its_memory_again(tmp_path: Path, kind: str) -> None:
+    buffer: Any = {"array": np.zeros(2, np.int32), "matrix": np.zeros((2, 2)), "list": [0, 0], "dict": {"a": [0]}}.get(kind)
+    if kind == "tensor":
+        buffer = pytest.importorskip("torch").zeros(2)
+
+    def again(row: Any) -> dict[str, Any]:
+        if kind == "dict":
+            buffer["a"][0] = int(row["x"])
+        else:
+            buffer[0] = int(row["x"]) if kind == "list" else row["x"]
+        return {"v": buffer}
+
+    values = prepared_values(numbers(tmp_path / "source"), tmp_path / "into", again)
+    if kind == "dict":
+        assert [row[0] for row in values["a"]] == list(range(6))
+    elif kind == "matrix":
+        assert values[:, 0, 0].tolist() == list(range(6))
+    else:
+        assert [row[0] for row in values] == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.datetime64(2**62, "s"), "do not fit datetime64\\[ms\\]"),
+        (np.array([2**40], "M8[D]"), "do not fit datetime64\\[ms\\]"),
+        (np.datetime64("1970-01-02T00:00:00.123456789012", "ps"), "do not fit datetime64\\[ns\\]"),
+        (np.zeros((2, 2), "M8[ms]"), "times in an array of shape \\(2, 2\\)"),
+        (np.ma.array([1, 2], mask=[True, False]), "masked array"),
+    ],
+)
+def test_a_value_that_cannot_be_kept_as_it_is_is_refused(tmp_path: Path, value: Any, message: str) -> None:
+    with pytest.raises(fb.InvalidError, match=message):
+        prepared_values(numbers(tmp_path / "source"), tmp_path / "into", lambda _: {"v": value})
+
+
+def test_times_of_finer_units_are_kept_in_nanoseconds(tmp_path: Path) -> None:
+    time = np.datetime64("1970-01-02T00:00:00.123456789000", "ps")
+    values = prepared_values(numbers(tmp_path / "source"), tmp_path / "into", lambda _: {"v": time})
+    assert values.dtype == "datetime64[ns]" and (values == time).all()
+
+
+def test_a_tensor_without_dimensions_is_a_number(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    source = numbers(tmp_path / "source")
+    values = prepared_values(source, tmp_path / "into", lambda row: {"v": torch.tensor(float(row["x"]))})
+    assert values.dtype == np.float32 and values.tolist() == list(range(6))
+
+
+def test_another_version_begins_anew_where_the_one_before_was_not_finished(tmp_path, caplog):
+    source, into = numbers(tmp_path / "source"), tmp_path / "into"
+
+    def fails(row: Any) -> dict[str, Any]:
+        return {"v": 1 // (4 - int(row["x"]))}
+
+    def open_with(function: Any, version: str, **options: Any) -> fb.Loader:
+        return fb.Loader(str(source), prepare=fb.Prepare(function, into=into, version=version), batch_size=6, **options)
+
+    with pytest.raises(ZeroDivisionError):
+        open_with(fails, "1")
+    with caplog.at_level(logging.WARNING, "forebay"):
+        values = next(iter(open_with(lambda row: {"v": row["x"] * 10}, "2")))["v"]
+    assert values.tolist() == [0, 10, 20, 30, 40, 50]
+    with pytest.raises(fb.InvalidError, match="version 2 there, 3 here"):
+        open_with(fails, "3")
+
+
+def test_a_folder_that_a_glob_of_the_source_matches_is_refused(tmp_path):
+    source = numbers(tmp_path / "all")
+    for pattern, into in (("all/*", "all/prepared"), ("*", "prepared")):
+        with pytest.raises(fb.InvalidError, match="inside .*beside it"):
+            prepared_values(tmp_path / pattern, tmp_path / into, lambda row: {"v": row["x"]})
+    for _ in range(2):
+        values = prepared_values(tmp_path / "*" / "part-*.parquet", tmp_path / "prepared", lambda row: {"v": row["x"]})
+        assert len(values) == 6
+    assert sorted(path.name for path in source.iterdir()) == ["part-0.parquet"]

@@ -93,6 +93,15 @@ class Folder:
         """Begins a preparation, or continues one: returns its record. The lock must be held."""
         record = self._read(os.path.join(self._hidden, RECORD))
         others = sorted(set(os.listdir(self.path)) - {HIDDEN})
+        if record is not None and not others and _is_other_version(record, wanted):
+            _LOG.warning(
+                "%s: version %r was not prepared to the end; its rows are removed, and version %r is prepared",
+                self.path,
+                record["version"],
+                wanted["version"],
+            )
+            for path in self._parts():
+                os.remove(path)
         if record is not None and (others or self._parts()):
             self.check(record, wanted)
         else:
@@ -212,6 +221,12 @@ class Folder:
         """The files and row groups that are finished."""
         own = {os.path.join(self._hidden, name) for name in (RECORD, _LOCK)}
         return [path for path in self._files() if path not in own and not path.endswith(".tmp")]
+
+
+def _is_other_version(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a record is of another version of the function for the same rows and columns."""
+    are_same = all(record.get(name) == wanted[name] for name in ("source", "columns"))
+    return are_same and record.get("version") != wanted["version"]
 
 
 def _take(descriptor: int) -> bool:

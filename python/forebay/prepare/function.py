@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadRow, InvalidError, NullError
 from ..transforms.functions import At, Functions, Keys
 from ..transforms.rows import Empty, cells, split
-from .values import UNKNOWN, Node, Type, agreed, node, plain, type_of
+from .values import UNKNOWN, Node, Type, agreed, node, owned, plain, type_of
 
 __all__: list[str] = []
 
@@ -51,6 +51,7 @@ class Collected:
         for name, value in row.items():
             value = plain(value)
             found, more = type_of(name, value)
+            value = owned(value)
             self._types[name] = agreed(name, self._types[name], found)
             self._values[name].append(value)
             size += more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import PurePath
 from typing import Any
 
 from ..dataset import Dataset
@@ -36,7 +37,8 @@ def prepared(
     """The prepared rows of a source, as a data set. ``options`` are those of the loader that reads the source. A
     data set that was pickled must still have its ``fingerprint``."""
     folder = Folder(str(prepare.into))
-    _check_outside(source, folder.path)
+    names = names_of(source._native.layout())
+    _check_outside(source, folder.path, names)
     wanted = {
         "source": source.fingerprint,
         "columns": options["columns"] or source.columns,
@@ -53,7 +55,7 @@ def prepared(
     folder.check(record, wanted)
     folder.clear()
     found = PreparedDataset(source, prepare, list(record.get("types") or {}), options["columns"])
-    if (found.num_rows, found.num_files) != (record.get("rows"), len(names_of(source._native.layout()))):
+    if (found.num_rows, found.num_files) != (record.get("rows"), len(names)):
         raise CorruptError(
             f"{folder.path}: the folder has {found.num_rows:,} rows, but {record.get('rows')} were prepared (put its "
             "files back, or remove it to prepare it again)"
@@ -65,13 +67,24 @@ def prepared(
     return found
 
 
-def _check_outside(source: Dataset, path: str) -> None:
-    """Refuses a folder inside the source, which would then contain the prepared rows."""
+def _check_outside(source: Dataset, path: str, names: list[str]) -> None:
+    """Refuses a folder inside the source, which would then contain the prepared rows. ``names`` are those of the
+    prepared files."""
+    into = os.path.realpath(path)
     for location in source._native.locations():
         if os.path.isdir(location):
             above = os.path.realpath(location)
-            if os.path.commonpath([above, os.path.realpath(path)]) == above:
-                raise InvalidError(
-                    f"{path}: the folder is inside {location}, which would then have the prepared rows too (name a "
-                    "folder beside it with into=)"
-                )
+            is_inside = os.path.commonpath([above, into]) == above
+        else:
+            is_inside = any(_is_matched(os.path.abspath(location), os.path.join(into, name)) for name in names)
+        if is_inside:
+            raise InvalidError(
+                f"{path}: the folder is inside {location}, which would then have the prepared rows too (name a "
+                "folder beside it with into=)"
+            )
+
+
+def _is_matched(pattern: str, file: str) -> bool:
+    """Whether a glob matches a file, or a folder in which it lies."""
+    path = PurePath(file)
+    return any(above.match(pattern) for above in (path, *path.parents))

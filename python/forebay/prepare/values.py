@@ -34,8 +34,12 @@ _INT64 = (-(1 << 63), (1 << 63) - 1)
 #: Bytes that a value counts beside its own, such as the offset of a list.
 _OVERHEAD_BYTES = 8
 
-#: The units of times that Parquet has.
+#: The units of times that Parquet has, and finer ones, whose times are kept in ns.
 _UNITS = ("ms", "us", "ns")
+_FINER_UNITS = ("ps", "fs", "as")
+
+#: The types of values that nothing can change.
+_IMMUTABLE = frozenset({bool, int, float, str, bytes, type(None)})
 
 Type = Any
 Node = tuple[str, bytes | None, Any]
@@ -54,7 +58,15 @@ def type_of(name: str, value: Any) -> tuple[Type, int]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "binary", _OVERHEAD_BYTES + len(value)
     if isinstance(value, np.generic):
+        if value.dtype.kind == "M":
+            _check_times(name, value)
         return _number(name, value.dtype), _OVERHEAD_BYTES
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidError(
+            f"column {name!r} has a masked array, whose mask cannot be kept (return array.filled(), or a list with "
+            "None for masked values)",
+            column=name,
+        )
     if isinstance(value, np.ndarray):
         return _of_array(name, value)
     if isinstance(value, Mapping):
@@ -71,11 +83,24 @@ def type_of(name: str, value: Any) -> tuple[Type, int]:
 def plain(value: Any) -> Any:
     """A value without the classes of other libraries: tensors become arrays, and ragged rows lists."""
     if is_tensor(value):
-        return value.detach().cpu().numpy()
+        value = value.detach().cpu().numpy()
     if isinstance(value, Ragged):
         return list(value)
-    if isinstance(value, np.ndarray) and (value.ndim == 0 or value.dtype.kind in "OUST"):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OUST":
         return value.tolist()
+    return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+
+
+def owned(value: Any) -> Any:
+    """A copy of a value that the function may change when it makes the next row, such as a buffer that it reuses."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return {name: owned(plain(inner)) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(value) if _IMMUTABLE.issuperset(map(type, value)) else [owned(plain(item)) for item in value]
     return value
 
 
@@ -172,7 +197,7 @@ def _number(name: str, dtype: np.dtype[Any]) -> str:
     """The name of a type of numbers or times."""
     if dtype.kind == "M":
         unit = np.datetime_data(dtype)[0]
-        return f"datetime64[{unit if unit in _UNITS else 'ms'}]"
+        return f"datetime64[{unit if unit in _UNITS else 'ns' if unit in _FINER_UNITS else 'ms'}]"
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise InvalidError(
             f"column {name!r} has values of type {dtype}, which cannot be kept (convert them to another type)",
@@ -183,8 +208,16 @@ def _number(name: str, dtype: np.dtype[Any]) -> str:
 
 def _of_array(name: str, array: np.ndarray[Any, Any]) -> tuple[Type, int]:
     number, size = _number(name, array.dtype), _OVERHEAD_BYTES + array.nbytes
+    if array.dtype.kind == "M":
+        _check_times(name, array)
     if array.ndim == 1:
         return ("list", number), size
+    if array.dtype.kind == "M":
+        raise InvalidError(
+            f"column {name!r} has times in an array of shape {array.shape} (return array.tolist(), or their numbers "
+            'with array.astype("int64"))',
+            column=name,
+        )
     if array.size == 0:
         raise InvalidError(
             f"column {name!r} has an array of shape {array.shape} without values (return an array of one dimension, "
@@ -230,6 +263,17 @@ def _check_ints(name: str, values: Sequence[Any]) -> None:
     if type(values[0]) is int and (min(values) < _INT64[0] or max(values) > _INT64[1]):
         raise InvalidError(
             f"an int of column {name!r} does not fit int64 (return a numpy scalar such as numpy.uint64)", column=name
+        )
+
+
+def _check_times(name: str, times: Any) -> None:
+    """Refuses times that the unit in which they are kept cannot express."""
+    kept = times.astype(_number(name, times.dtype)).astype(times.dtype)
+    if not ((kept == times) | np.isnat(times)).all():
+        raise InvalidError(
+            f"column {name!r} has times of type {times.dtype} that do not fit {_number(name, times.dtype)} (convert "
+            "them to another unit)",
+            column=name,
         )
 
 
