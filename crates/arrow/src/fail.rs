@@ -24,7 +24,8 @@ impl Foreign for ParquetError {
     fn into_error(self) -> Error {
         let error = match &self {
             ParquetError::NYI(what) => Error::new(ErrorKind::Unsupported, what),
-            // The Arrow schema in a footer has a type that Arrow added later, such as integers of 128 bits.
+            // The Arrow schema in the file's footer has a type that this version of Arrow does not know, such
+            // as integers of 128 bits.
             ParquetError::External(inner) if inner.to_string().ends_with("not supported") => {
                 Error::new(ErrorKind::Unsupported, inner.to_string())
                     .hint("write the file without columns of that type")

@@ -286,7 +286,7 @@ impl Error {
     }
 
     /// Returns the error as one that concerns every row of its file. The row group is moved from the place
-    /// to the text of the cause, because the place will be that of a row in any row group.
+    /// to the text of the cause, because the caller sets the place to any row of the file.
     #[must_use]
     pub fn of_whole_file(mut self) -> Self {
         let inner = self.inner();
@@ -388,7 +388,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// The Levenshtein distance, computed one row at a time.
+/// The Levenshtein distance of two texts. Only one row of its table is in memory at a time.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

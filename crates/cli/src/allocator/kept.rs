@@ -26,12 +26,12 @@ use libmimalloc_sys::mi_collect;
 /// takes, and are allocated too often to count.
 const MIN_COUNTED_BYTES: usize = 64 << 10;
 
-/// The number of allocated bytes after which the system is asked again for the memory of the process. It is
-/// small enough that the process cannot grow by much in between.
+/// The number of allocated bytes after which the system is asked again how much memory the process takes. It
+/// is small enough that the process cannot grow by much in between.
 const ASK_AFTER_BYTES: u64 = 4 << 20;
 
 /// The number of bytes by which the loaders may exceed their memory before free memory is returned. The
-/// documentation permits more, because it includes the Python interpreter and its libraries.
+/// limit in the documentation is higher, because it also covers the Python interpreter and its libraries.
 const MAX_BYTES_BEYOND: i64 = 16 << 20;
 
 /// The least number of free bytes to return at once. Returning fewer is not worth it, since the system must

@@ -14,9 +14,10 @@ use crate::random::Random;
 
 /// Steps of at least this length sleep to their end, since the lateness of a sleep is negligible in them.
 const SLEEPS_FROM: Duration = Duration::from_millis(10);
-/// How long shorter steps spin at their end. Steps that are not longer than this spin from beginning to end.
+/// Steps shorter than [`SLEEPS_FROM`] spin for this long at their end. Steps that are not longer than this
+/// spin from beginning to end.
 const SPIN_TIME: Duration = Duration::from_millis(1);
-/// How many steps are run to measure the harness's own cost.
+/// The most steps that are run to measure the harness's own cost.
 const FLOOR_STEPS: u128 = 200;
 /// The longest time that measuring the harness's own cost may take.
 const FLOOR_TIME: Duration = Duration::from_millis(300);

@@ -72,7 +72,7 @@ pub(super) fn cpu_seconds(ranks: &[RankRun], from: usize, to: usize) -> Option<f
     Some((spent - training - (after.pressure - before.pressure)).max(0.0))
 }
 
-/// The seconds for each 1,000 of `rows`.
+/// The seconds that 1,000 rows take, if `rows` rows take `seconds`.
 pub(super) fn per_thousand(seconds: f64, rows: u64) -> f64 {
     seconds / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)
 }

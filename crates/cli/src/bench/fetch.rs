@@ -25,7 +25,7 @@ pub(super) struct FetchReport {
     rows_per_second: f64,
 }
 
-/// Reads the columns of all row groups, or of as many as make `max_batches`.
+/// Reads the columns of all row groups. With `max_batches`, reads only the row groups that those batches need.
 pub(super) fn measure(
     options: &LoaderOptions,
     max_batches: Option<u64>,
