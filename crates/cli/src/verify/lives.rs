@@ -18,7 +18,7 @@ use crate::console::{Console, Progress};
 use crate::location::Location;
 use crate::random::Random;
 
-/// The most steps between a checkpoint and the kill after it.
+/// A kill comes fewer than this many steps after the last checkpoint; the number of steps is random.
 const STEPS_LOST: u32 = 4;
 
 /// The run that is verified: its data, its options and its number of epochs.

@@ -28,7 +28,8 @@ type PixelBox = [f32; 4];
 pub(super) enum Coordinates {
     /// Pixels of the image as it is stored. A box is left, top, width and height.
     Pixels,
-    /// Shares of the image as it is seen. A box is the middle from left and top, width and height.
+    /// Shares of the image as it is seen. A box is given by the x and y of its middle,
+    /// its width and its height.
     Shares,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct ObjectForm {
     pub(super) coordinates: Coordinates,
     /// The form of the column of masks, if there is one.
     pub(super) masks: Option<MaskForm>,
-    /// The number of numbers of a key point, if there is a column of them.
+    /// How many numbers each key point has; `None` if there is no column of key points.
     pub(super) point_numbers: Option<usize>,
     /// The names of the classes.
     pub(super) classes: Vec<String>,
@@ -154,7 +155,8 @@ impl ObjectForm {
         self.coordinates == Coordinates::Shares || self.masks == Some(MaskForm::Runs)
     }
 
-    /// The size of an image to which coordinates belong, from its header.
+    /// Reads from an image's header the size to which its coordinates refer. For shares, this is the size after
+    /// the image is turned by its EXIF orientation.
     fn seen_size(&self, image: &[u8]) -> Result<Size> {
         let is_turned = self.coordinates == Coordinates::Shares;
         let shown = Image::resize(1, 1).exif_orientation(is_turned);

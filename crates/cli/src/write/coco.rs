@@ -18,9 +18,9 @@ use crate::units::counted;
 
 /// The largest float up to which every whole number has a float of its own.
 const MAX_EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
-/// The numbers of a key point: left, top and its visibility.
+/// How many numbers a key point has: x, y and its visibility.
 const POINT_NUMBERS: usize = 3;
-/// The fewest numbers of an outline that covers pixels: three points.
+/// The fewest numbers of an outline that covers pixels: the x and y of three points.
 pub(super) const MIN_OUTLINE_NUMBERS: usize = 6;
 
 #[derive(Deserialize)]
@@ -56,7 +56,8 @@ struct Annotation {
 #[serde(try_from = "Number")]
 struct Identifier(i64);
 
-/// Whether an annotation is of a crowd: 0 or 1, or a truth value.
+/// Whether an annotation is of a crowd. The file gives it as a number, of which only 0 means no, or as a
+/// boolean.
 #[derive(Default, Deserialize)]
 #[serde(try_from = "Value")]
 struct IsCrowd(bool);
@@ -115,12 +116,12 @@ impl TryFrom<Value> for IsCrowd {
     }
 }
 
-/// The numbers of parts of annotations that are not written, each for one reason.
+/// Counts the parts of annotations that are not written, by the reason.
 #[derive(Default)]
 struct LeftOut {
     crowds: u64,
     without_box: u64,
-    /// Outlines without three points.
+    /// Outlines of fewer than three points.
     flat: u64,
     /// Written objects that have no mask.
     without_mask: u64,
@@ -144,7 +145,8 @@ impl LeftOut {
     }
 }
 
-/// The images of a file of annotations, in its order. Classes are numbered from 0 by their identifiers.
+/// The images of a file of annotations, in the order of the file. Classes are numbered from 0 in the order of
+/// their identifiers.
 pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
     let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(file));
     let read: Annotations = serde_json::from_slice(&read_file(file)?).map_err(|error| {
@@ -198,7 +200,7 @@ pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
     Ok(AnnotatedImages::new(images, form, remarks))
 }
 
-/// The names of the classes, and the number of each category.
+/// The names of the categories in the order of their identifiers, and the class number of each category.
 fn numbered(categories: Vec<Category>) -> Result<(Vec<String>, HashMap<Identifier, i64>)> {
     let mut named: BTreeMap<Identifier, String> = BTreeMap::new();
     for Category { id, name } in categories {

@@ -198,7 +198,7 @@ fn each_of_list(
 /// Takes the objects of a list one by one, so that the list is never in memory as a whole.
 struct Objects<'a> {
     take: &'a mut dyn FnMut(Object, u64) -> Result<()>,
-    /// The error of `take`, which ends the list.
+    /// Receives the error that `take` returns. No further objects are read after it.
     failure: &'a mut Option<Error>,
 }
 

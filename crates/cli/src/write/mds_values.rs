@@ -7,8 +7,8 @@
 //! pil          width u32 │ height u32 │ length of the mode u32 │ mode │ pixels
 //! ```
 //!
-//! An array has its type only if the encoding does not say it, and no head at all if the encoding has its
-//! shape. Images of PIL, which are pixels, become PNG.
+//! The type byte of an `ndarray` is absent if the name of the encoding states the type. If the name also
+//! states the shape, only the numbers are stored. Images of PIL, which are pixels, become PNG.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ pub(super) enum MdsEncoding {
     Number(MdsNumber),
     /// An array of one shape.
     Tensor(MdsNumber, usize),
-    /// Arrays of different shapes; without a type, these may differ in it as well.
+    /// Arrays of different shapes. If the type of their numbers is `None`, each array states its own type.
     Array(Option<MdsNumber>),
-    /// Several encoded images, after this many bytes.
+    /// Several encoded images. A value has this many bytes before its number of images.
     Images(usize),
     /// The pixels of an image.
     Pil,
@@ -58,11 +58,11 @@ pub(super) enum MdsNumber {
     Float64,
 }
 
-/// The bytes that a value of `list[...]` begins with, before its number of images.
+/// The number of bytes with which a value of `list[...]` begins, before its number of images.
 const LIST_HEAD: usize = size_of::<u32>();
 /// The alignment of the values in a file of numpy.
 const NPY_ALIGNMENT: usize = 64;
-/// The bytes before the text in a file of numpy: its magic, its version and the length of the text.
+/// The number of bytes before the header text of a numpy file: its magic, its version and the text's length.
 const NPY_START: usize = 10;
 
 impl MdsEncoding {
@@ -181,7 +181,8 @@ fn list<T: AsRef<[u8]>>(lists: &[Vec<T>]) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(item(DataType::Binary), offsets, Arc::new(images), None).or_fail()?))
 }
 
-/// A file of numpy with an array, whose head has the type unless it is given.
+/// Makes a numpy file from an array. `of` is the type of its numbers; if it is `None`, the first byte of
+/// `value` states the type.
 fn npy(value: &[u8], of: Option<MdsNumber>) -> Result<Vec<u8>> {
     let read = || {
         let mut rest = value;

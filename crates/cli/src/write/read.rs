@@ -48,7 +48,7 @@ pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// The next move after text that is not JSON; `otherwise` if the error shows no better one.
+/// The hint for a text that is not valid JSON. It is `otherwise` if the error itself suggests nothing better.
 pub(super) fn json_hint<'a>(error: &serde_json::Error, otherwise: &'a str) -> &'a str {
     match error.to_string() {
         said if said.starts_with("expected value") || said.starts_with("invalid number") => {
