@@ -82,8 +82,8 @@ fn lists(types: &[&DataType], widens: bool) -> Option<DataType> {
         None => Some(DataType::LargeList(item)),
         Some(length) if have_one => Some(DataType::FixedSizeList(item, length)),
         Some(_) if widens => Some(DataType::LargeList(item)),
-        // Some of the types are lists of variable length, and all fixed lengths are equal to `length`. Each list
-        // of variable length must then have `length` items, which is checked when it is read.
+        // Some types are lists of variable length, and all fixed lengths are equal to `length`. Each list of
+        // variable length must then have `length` items, which is checked when it is read.
         Some(length) if first.into_iter().chain(lengths.flatten()).all(|other| other == length) => {
             Some(DataType::FixedSizeList(item, length))
         }

@@ -25,7 +25,7 @@ pub(super) struct FetchReport {
     rows_per_second: f64,
 }
 
-/// Reads the columns of all row groups. With `max_batches`, reads only the row groups that those batches need.
+/// Reads the columns of all row groups. With `max_batches`, reads only the row groups of those batches.
 pub(super) fn measure(
     options: &LoaderOptions,
     max_batches: Option<u64>,

@@ -155,8 +155,8 @@ impl ObjectForm {
         self.coordinates == Coordinates::Shares || self.masks == Some(MaskForm::Runs)
     }
 
-    /// Reads from an image's header the size to which its coordinates refer. For shares, this is the size after
-    /// the image is turned by its EXIF orientation.
+    /// Reads from an image's header the size to which its coordinates refer. For shares, this is the size of
+    /// the image after it is turned by its EXIF orientation.
     fn seen_size(&self, image: &[u8]) -> Result<Size> {
         let is_turned = self.coordinates == Coordinates::Shares;
         let shown = Image::resize(1, 1).exif_orientation(is_turned);
