@@ -39,7 +39,7 @@ impl ClipColumn {
         Ok(parsed)
     }
 
-    /// The clip as a loader takes it, of an image that is changed first.
+    /// Converts this column to the `Clip` that a loader takes. `changed` adapts the column's `Image` first.
     pub(crate) fn clip(&self, changed: impl FnOnce(&Image) -> Image) -> Clip {
         self.words.iter().fold(Clip::new(changed(&self.image)), |clip, word| match *word {
             ClipWord::Frames(frames) => clip.frames(frames),

@@ -17,10 +17,10 @@ use serde::Serialize;
 
 use super::output::Output;
 
-/// How often progress is printed as a line where there is no terminal: often enough to see that the program
-/// lives, rarely enough for a log.
+/// The time between two progress lines if standard error is not a terminal: short enough to show that the
+/// program is still working, long enough not to fill a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// How often the text of a progress bar changes: slowly enough to be read.
+/// The shortest time between two changes of a progress bar's text, so that people can read it.
 const TEXT_EVERY: Duration = Duration::from_millis(500);
 /// How often a progress bar is redrawn, per second.
 const REDRAWS_A_SECOND: u8 = 10;

@@ -28,7 +28,7 @@ pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
 }
 
-/// Parses the word for the part of an image that is shown, such as rrc224.
+/// Parses the word that says which part of an image is kept and at which size, such as rrc224.
 fn framed(word: &str) -> Option<Image> {
     if let Some([side]) = word.strip_prefix("rrc").and_then(sides) {
         return Some(Image::random_resized_crop(side).flip());

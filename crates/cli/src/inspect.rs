@@ -67,8 +67,8 @@ fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
         advice: Vec::new(),
     };
     report.advice = catalog.splits.iter().map(|splits| format!("{splits}.")).collect();
-    // An error in Petastorm's schema becomes advice: a loader would fail with it, and it says how to read the
-    // data without the schema.
+    // An error in Petastorm's schema is listed as advice, because a loader would fail with the same error.
+    // The text of the error says how to read the data without the schema.
     report.advice.extend(schema.err().map(|error| format!("{error}.")));
     report.advice.extend(advice::list(&report));
     Ok(report)

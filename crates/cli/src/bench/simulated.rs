@@ -10,7 +10,7 @@ use super::tally::{self, Utilisation};
 use crate::units::{percent, seconds};
 
 /// The report mentions late wake-ups of the simulation's threads if they cost more than this share of the
-/// time.
+/// elapsed time.
 const MIN_NOTED_SHARE: f64 = 0.002;
 
 /// The results of the simulated accelerator.

@@ -63,8 +63,8 @@ pub(super) struct Bin {
     pub(super) calls: u64,
 }
 
-/// The number of bins between a duration and ten times that duration. Each bin is a quarter longer than the
-/// one before, which is finer than the variation of latencies between runs.
+/// The number of bins between a duration and ten times that duration. The upper limit of each bin is 1.26
+/// times that of the one before, which is finer than the variation of latencies between runs.
 const BINS_A_DECADE: f64 = 10.0;
 /// The upper limit of the first bin, in milliseconds: about the time that `next()` takes if a batch is ready.
 const FIRST_BIN_MS: f64 = 1e-3;

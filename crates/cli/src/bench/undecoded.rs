@@ -10,11 +10,11 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Undecoded {
     column: String,
-    /// Whether a row has a list of them.
+    /// Whether each row holds a list of encoded images instead of one image.
     are_lists: bool,
 }
 
-/// Reports have the name of the column.
+/// Serializes as the name of the column alone, because a report names these columns and nothing else.
 impl Serialize for Undecoded {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.column)

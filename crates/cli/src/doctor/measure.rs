@@ -77,8 +77,8 @@ impl Bench<'_> {
         progress.advance(1);
         let alone = if self.threads > 1 { cached(1)? } else { all };
         progress.advance(1);
-        // Columns of raw pixels are never decoded, so a cache of pixels is measured only if another column
-        // has images.
+        // A cache of pixels is measured only if a column holds encoded images: columns of raw pixels need no
+        // decoding, so they gain nothing from it.
         let pixels = match self.options.image.iter().any(|(_, image)| image.has_form(Form::Pixels)) {
             false => None,
             true => {

@@ -8,7 +8,8 @@ use crate::units::{bytes, count, counted};
 const MIN_ROW_GROUP_BYTES: u64 = 1 << 20;
 /// The recommended size of a row group, which suits shuffling from disks and from object stores.
 const GOOD_ROW_GROUP: &str = "16 to 64 MB";
-/// Pages larger than this are reported, because reading one row then means reading many.
+/// Pages of images or other files are reported if they are larger than this, because a loader has to read a
+/// whole page even for one of its rows.
 const MAX_PAGE_BYTES: u64 = 4 << 20;
 /// Values of at least this mean size are taken for images or other files rather than numbers.
 const MIN_FILE_VALUE_BYTES: u64 = 1 << 10;

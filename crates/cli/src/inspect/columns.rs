@@ -236,7 +236,7 @@ fn is_binary(field: &Field, parts: &[String]) -> bool {
     kind == "binary" || kind.starts_with(COEFFICIENTS) || is_in_lists(field.data_type(), parts)
 }
 
-/// Whether a leaf has the binary values of lists, such as the frames of clips.
+/// Whether a leaf stores binary values that are the items of lists, such as the frames of clips.
 fn is_in_lists(of: &DataType, parts: &[String]) -> bool {
     let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = of else {
         return false;

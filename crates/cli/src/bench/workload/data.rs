@@ -31,8 +31,8 @@ const CLASSES: u32 = 1_000;
 /// The JPEG quality of the pictures. At this quality, a picture of the published number of bytes has about
 /// the width and height of the pictures that the demands were measured on.
 const QUALITY: RangeInclusive<u8> = 97..=98;
-/// The most row groups in a file, which splits large data sets into several files. A file of embeddings has
-/// only one row group.
+/// A file holds at most this many row groups, so that a large data set is split into several files. For
+/// embeddings this limit does not apply: each of their files holds one row group.
 const ROW_GROUPS_PER_FILE: u64 = 250;
 
 /// A data set that a workload reads.

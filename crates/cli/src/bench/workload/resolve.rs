@@ -31,8 +31,8 @@ pub(crate) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let place = set.at(&folder, console)?;
     resolved.loader.location = Location::folder(&place);
     resolved.loader.batch_size = demand.rows;
-    // A simulated step takes the same time for a small last batch as for a full one, so small batches are
-    // dropped.
+    // A simulated step takes the same time for a small last batch as for a full one, so the small last batch
+    // of an epoch is dropped.
     resolved.loader.drop_last = true;
     resolved.loader.columns = workload.columns();
     resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();
