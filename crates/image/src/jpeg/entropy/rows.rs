@@ -17,8 +17,8 @@ use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::jpeg::ffi::Region;
 
-/// The number of MCUs to decode before they are transformed. It is such that each component has a whole
-/// number of transform jobs.
+/// The number of MCUs to decode before they are transformed. The blocks of each component in this number of
+/// MCUs fill a whole number of transform jobs.
 const BUNCH: usize = TRANSFORMS;
 /// The most blocks of one component in a bunch of MCUs: four in each MCU.
 const MAX_BLOCKS: usize = 4 * BUNCH;

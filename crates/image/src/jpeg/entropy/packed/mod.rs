@@ -9,7 +9,7 @@
 //! | [`Facts`] | 48 | the mark, and the sizes of all parts |
 //! | header | | that of a baseline JPEG of the same coefficients ([`BaselineHeader`](super::frame::BaselineHeader)) |
 //! | index | 16 for each row of MCUs | the offsets at which the row begins in bitmaps, nibbles, bytes and words |
-//! | blocks | 1 for each block | low half: the number of bytes of its bitmap; high half: the difference of its DC from that of the block of its component before it in the row, -7 to 7, or -8 if the difference is in `bytes` |
+//! | blocks | 1 for each block | low half: the number of bytes of its bitmap; high half: its DC minus the DC of its component's previous block in the row, -7 to 7, or -8 if the difference is in `bytes` |
 //! | bitmaps | 0 to 8 for each block | a bit for each AC coefficient in zigzag order, which is set if the coefficient is not zero; zero bytes at the end are left out |
 //! | nibbles | half for each AC coefficient that is not zero | its value, -8 to 7, or 0 if the value is in `bytes`; each block begins a byte |
 //! | bytes | 1 for each number | for each block the difference of DC that does not fit a nibble, or -128 if it is in `words`; then the values of AC that do not fit a nibble, or 0 if a value is in `words` |

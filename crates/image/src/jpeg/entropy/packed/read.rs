@@ -224,8 +224,8 @@ impl<'a> Reader<'a> {
         self.place.words += words * size_of::<i16>();
     }
 
-    /// Sets those coefficients that are stored as words: bit `i` of `which` is set if coefficient number `i`
-    /// of those that are not zero is one of them.
+    /// Sets the coefficients of a block that are stored as words. Bit `i` of `which` is set if the non-zero
+    /// coefficient number `i` is stored as a word.
     #[cold]
     fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
         for at in

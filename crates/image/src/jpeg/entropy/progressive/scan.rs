@@ -14,7 +14,7 @@ use super::tables::{AcTable, First, Refine};
 
 /// The most Huffman tables of each kind (DC and AC) that a file may define at the same time.
 const TABLES: usize = 4;
-/// The highest bit number that a scan may have as its lowest bit.
+/// The highest number that a scan's header may give for the lowest bit that the scan codes (`low`).
 const HIGHEST_LOW: u8 = 13;
 const COEFFICIENTS: usize = 64;
 
@@ -96,7 +96,7 @@ struct ScanHeader {
     components: Vec<(usize, usize, usize)>,
     first: u8,
     last: u8,
-    /// The lowest bit that earlier scans coded; 0 if there was none.
+    /// The lowest bit that earlier scans of these coefficients coded; 0 if there was no earlier scan.
     high: u8,
     /// The lowest bit that this scan codes.
     low: u8,

@@ -7,7 +7,8 @@ use crate::RowKey;
 use crate::draws::Draws;
 use crate::jpeg::ffi;
 
-/// A mask for the index of a coefficient, which makes it one of the lowest four frequencies across and down.
+/// The bits of a coefficient's index that are kept, so that the index is that of one of the four lowest
+/// frequencies across and down.
 const LOWEST: usize = 0b011_011;
 
 /// Every combination of a transform and a colour conversion that this processor can run.

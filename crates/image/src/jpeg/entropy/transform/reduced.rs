@@ -17,7 +17,8 @@ const FIRST_OF_4: i32 = FIRST_SHIFT as i32 + 1;
 const SECOND_OF_4: i32 = SECOND_SHIFT as i32 + 1;
 const FIRST_OF_2: i32 = FIRST_SHIFT as i32 + 2;
 const SECOND_OF_2: i32 = SECOND_SHIFT as i32 + 2;
-/// The number of fractional bits of the coefficient of the mean (row or column 0) in these sums.
+/// The number of fractional bits that row or column 0, which stands for the mean, gets in the sums for 4 or 2
+/// samples.
 const MEAN_OF_4: i32 = CONSTANT_BITS as i32 + 1;
 const MEAN_OF_2: i32 = CONSTANT_BITS as i32 + 2;
 /// The DC coefficient is eight times the mean of its block, so it is shifted right by this number of bits.
