@@ -37,7 +37,8 @@ const BESIDE: u64 = 150 * MIB;
 /// group.
 const FILE: u64 = 2_500;
 
-/// The environment variable that says which shape the child process reads, from where, and with which budget.
+/// The environment variable that tells the child process which kind of data set (shape) it reads, with which
+/// memory budget, and from which folder.
 const TASK: &str = "FOREBAY_MEMORY_TEST";
 
 /// A field of `/proc/self/status`, in bytes.
@@ -47,7 +48,8 @@ fn status(field: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
 }
 
-/// Reads two epochs of a data set in a separate process. Returns by how many bytes its memory grew at most.
+/// Reads two epochs of a data set in a child process. Returns the largest growth of that process's memory, in
+/// bytes.
 fn resident(shape: &str, dir: &Path, memory: u64) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "reads_two_epochs", "--ignored", "--nocapture"])
@@ -115,7 +117,7 @@ fn reads_two_epochs() {
     print!("{line}");
 }
 
-/// Fails if reading a shape takes more memory than the budget and the documented bytes beside it.
+/// Fails if reading the data set in `dir` takes more memory than the budget `memory` plus `BESIDE`.
 fn holds(shape: &str, dir: &TempDir, memory: u64) {
     let taken = resident(shape, dir.path(), memory);
     let (most, taken) = ((memory + BESIDE) / MIB, taken / MIB);

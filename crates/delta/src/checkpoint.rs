@@ -145,7 +145,7 @@ impl<'a> AddColumns<'a> {
         let parsed = parsed.as_ref().filter(|parsed| parsed.array.is_valid(row));
         let vector = vector.as_ref().filter(|vector| vector.array.is_valid(row));
         let rows = parsed.map(|parsed| parsed.number("numRecords", row)).transpose()?.flatten();
-        // Some writers store a structure of nulls instead of a null.
+        // For a file without a deletion vector, some writers store a struct of nulls instead of a null.
         let vector = match vector.map(|vector| vector.text("storageType", row)).transpose()?.flatten() {
             Some(storage_type) => vector.map(|vector| of_vector(vector, storage_type, row)).transpose()?,
             None => None,

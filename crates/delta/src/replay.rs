@@ -46,7 +46,8 @@ impl Replay {
     /// # Errors
     /// `Corrupt`, with the line, if the commit cannot be read; `Unsupported` for a file outside of the table.
     pub fn commit(&mut self, bytes: &[u8]) -> Result<()> {
-        // A commit has at most one action for each file: it does not both add and remove a file.
+        // The order of the actions within a commit does not matter, because a commit has at most one action
+        // for each file.
         action::each(bytes, |action| self.take(action).map(|_| ()))
     }
 

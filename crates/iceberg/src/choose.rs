@@ -95,8 +95,8 @@ impl Metadata {
     fn at(&self, time: i64) -> Result<i64> {
         let logged = self.log.iter().filter(|logged| logged.timestamp_ms <= time);
         let logged = logged.max_by_key(|logged| logged.timestamp_ms).map(|logged| logged.snapshot_id);
-        // Older writers record no log of current snapshots. The snapshot made last before the time is taken
-        // then.
+        // Older writers keep no log of which snapshot was current. In a table without this log, the last
+        // snapshot that was made until `time` counts as the current one.
         let made = || {
             let made = self.snapshots.iter().filter(|snapshot| snapshot.time <= time && self.log.is_empty());
             made.max_by_key(|snapshot| snapshot.time).map(|snapshot| snapshot.id)

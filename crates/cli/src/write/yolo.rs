@@ -22,13 +22,15 @@ use super::masks::{MaskForm, ObjectMask};
 use super::read::{place, read_file, unreadable};
 use crate::units::counted;
 
-/// The largest share that is accepted: programs round shares to a little above 1.
+/// The largest coordinate that is accepted, as a share of the image's side. It exceeds 1 a little, because
+/// some programs round coordinates up.
 const MAX_SHARE: f64 = 1.001;
-/// The number of numbers of a box.
+/// A box is written as this many numbers: `x` and `y` of its middle, its width and its height.
 const BOX_NUMBERS: usize = 4;
 /// The most key points of an object: a larger number is a typing error.
 const MAX_POINTS: i64 = 10_000;
-/// How many folders above the given one the file with the names of the classes is looked for.
+/// The file with the names of the classes is looked for in the given folder, and in this many folders above
+/// it.
 const MAX_FOLDERS_UP: usize = 3;
 
 /// A line of annotations.
@@ -37,15 +39,16 @@ struct YoloLine {
     class: i64,
     /// The number of the line, from 1.
     number: usize,
-    /// The middle of the box from left and top, its width and height.
+    /// The box of the object: `x` and `y` of its middle, its width and its height, as shares of the image.
     bounds: [f64; BOX_NUMBERS],
     /// The points `x, y, x, y, ...` around the object, if the line has them.
     outline: Vec<f64>,
-    /// The numbers of its key points.
+    /// The coordinates of the object's key points, one point after the other; empty if it has none.
     points: Vec<f64>,
 }
 
-/// The number of key points of an object, and of the numbers of each: 2, or 3 with its visibility.
+/// How key points are written: each object has `points` of them, and each of these takes `numbers` numbers,
+/// which are x and y, and the visibility if `numbers` is 3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PointShape {
     points: usize,
@@ -126,7 +129,7 @@ fn check_named(found: &[DiskFile], read: &[Option<Vec<YoloLine>>], classes: usiz
         .hint("name the class in data.yaml, or mend the line"))
 }
 
-/// Whether lines have outlines; refuses some with outlines beside some with boxes alone.
+/// Whether the lines have outlines. Returns an error if some lines have outlines and others only boxes.
 fn check_outlines(found: &[DiskFile], read: &[Option<Vec<YoloLine>>]) -> Result<bool> {
     let first = |has: bool| lines(found, read).find(|(_, line)| line.outline.is_empty() != has);
     match (first(true), first(false)) {
@@ -167,7 +170,7 @@ impl YoloLine {
             };
         }
         match numbers.len() {
-            // Some programs add how sure they are of a box.
+            // A fifth number is ignored: it is the confidence that some programs add to a box.
             4 | 5 => {
                 let (bounds, _) = numbers.split_first_chunk::<BOX_NUMBERS>()?;
                 if bounds.iter().all(is_share) { line(*bounds, Vec::new(), Vec::new()) } else { None }
@@ -246,7 +249,8 @@ fn annotations(path: &Path, shape: Option<PointShape>) -> Result<Option<Vec<Yolo
     lines.collect::<Result<_>>().map(Some)
 }
 
-/// The file that names the classes: `data.yaml`, or else the only file of YAML in a folder.
+/// Finds the file that names the classes, in the folder `from` or the nearest folder above it that has one.
+/// The file is called `data.yaml` or `data.yml`, or is the only YAML file in its folder.
 fn data_file(from: &Path) -> Result<Option<PathBuf>> {
     for folder in from.ancestors().take(MAX_FOLDERS_UP + 1) {
         let mut files: Vec<PathBuf> = Vec::new();
@@ -266,7 +270,7 @@ fn data_file(from: &Path) -> Result<Option<PathBuf>> {
 }
 
 impl DataFile {
-    /// Reads the file at the images or a few folders above, if there is one.
+    /// Reads the file that [`data_file`] finds for the folder `from`. Returns empty content if it finds none.
     fn find(from: &Path) -> Result<DataFile> {
         let Some(path) = data_file(from)? else { return Ok(DataFile::default()) };
         let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();

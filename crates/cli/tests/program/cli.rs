@@ -473,7 +473,7 @@ fn lists_of_images_are_decoded_to_clips() {
         assert!(refused(&format!("{line} {more}")).contains(words), "{more}");
     }
     let (_temp, dir) = pictures();
-    // A window lies within one of the six row groups of ten rows.
+    // A window lies within one row group. Six row groups of ten rows have seven windows of four rows each.
     let line = format!("bench {} --columns image --window 4 --batch-size 3", dir.display());
     assert_eq!(json(&format!("{line} --clip image=rrc32,frames=2"))["rows"], 42);
 }
