@@ -31,7 +31,7 @@ FILES = [
     "part-0.parquet",
 ]
 WORLD = 2
-# Seconds within which a refusal must be reported; a store that does not answer is tested separately.
+# Seconds within which an error must be reported. Another test covers a store that does not answer.
 PROMPTLY = 60
 
 SERVE = {
@@ -58,7 +58,7 @@ def jpeg(row: int) -> bytes:
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``data``, which has nested folders and files to ignore, and ``delta``, which is a table."""
+    """Writes the data set ``data``, with nested folders and files to ignore, and the Delta table ``delta``."""
     shelf = tmp_path_factory.mktemp("shelf")
     rng = np.random.default_rng(5)
     pictures = [jpeg(row) for row in range(50)]
@@ -69,8 +69,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "value": pa.array([None if row % 7 == 0 else values[row] for row in range(ROWS)], pa.float64()),
             "name": pa.array([f"row {row} ü" for row in range(ROWS)], pa.string()),
             "image": pa.array([pictures[row % len(pictures)] for row in range(ROWS)], pa.binary()),
-            # The key of the folders is also stored as a column, so that it exists when a folder below is
-            # opened.
+            # The files store the key of the folder names as a column, too, so that it also exists when
+            # only one of these folders is opened.
             "day": pa.array(["2024-01-01"] * ROWS, pa.string()),
         }
     )
@@ -140,7 +140,7 @@ def digest(batch: fb.Batch) -> str:
 
 
 def two_epochs(where: object, options: dict[str, str] | None = None) -> list[str]:
-    """Returns the rows of both ranks."""
+    """Returns the hashes of the batches of two epochs, first those of rank 0 and then those of rank 1."""
     given = []
     for rank in range(WORLD):
         with loader(where, options, shard=fb.Shard(rank=rank, world=WORLD)) as share:

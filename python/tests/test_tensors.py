@@ -22,7 +22,7 @@ TYPES = _forebay.TENSOR_TYPES
 
 
 def arrays(dtype: str, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
-    """Returns an array for each row, with every bit in use."""
+    """Returns an array for each row. Negative numbers set the high bits of integers, too."""
     rng = np.random.default_rng(len(dtype))
     drawn = rng.integers(-100, 100, (ROWS, *shape))
     return (drawn > 0) if dtype == "bool" else drawn.astype(dtype)

@@ -29,7 +29,7 @@ WORKER = """
     import forebay as fb
 
     data, said = sys.argv[1], sys.argv[2]
-    # This comes before TensorFlow does anything else.
+    # The strategy must be created before TensorFlow does anything else.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     shard = fb.Shard.from_env()
     steps, refused = {}, {}
@@ -65,14 +65,14 @@ WORKER = """
     refuse("without a shard", lambda: strategy.experimental_distribute_dataset(unsharded))
     refuse("without a shard, from a function", lambda: strategy.distribute_datasets_from_function(lambda _: unsharded))
     refuse("another's shard", lambda: strategy.experimental_distribute_dataset(swapped))
-    # Other data sets are divided as usual.
+    # TensorFlow still divides its own data sets among the workers.
     numbers = strategy.experimental_distribute_dataset(tf.data.Dataset.range(8).batch(4))
     steps["others"] = [strategy.experimental_local_results(batch)[0].numpy().tolist() for batch in numbers]
     with open(said, "w") as file:
         json.dump({"rank": shard.rank, "steps": steps, "refused": refused}, file)
 """
 
-#: Of Keras 2: that of Keras 3 cannot reduce what these workers give it.
+#: This trains with Keras 2, because Keras 3 cannot reduce the values that these workers return.
 FIT = """
     import tf_keras as keras
 
@@ -124,7 +124,7 @@ def test_workers_train_on_each_row_once_in_batches_of_their_own(tmp_path: Path) 
         assert f"the loader has forebay.Shard(rank={1 - rank}, world=2), and this worker" in refused["another's shard"]
     ways = {way: [one["steps"][way] for one in said] for way in said[0]["steps"]}
     assert ways.pop("others") == [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
-    # Two epochs of one data set.
+    # `fit` trains two epochs on one data set.
     fits = ways.pop("fit", [])
     assert [len(steps) for steps in fits] == [2 * STEPS] * WORKERS * has_fit
     for epoch in range(2 * has_fit):
@@ -166,7 +166,7 @@ def test_replicas_of_a_worker_share_its_batches() -> None:
 
 
 def test_two_replicas_of_one_process_share_a_batch(tmp_path: Path) -> None:
-    """It runs in a process of its own, because TensorFlow fixes its devices once."""
+    """The script runs in its own process, because TensorFlow cannot change its devices once it has used them."""
     pq.write_table(pa.table({"id": range(100)}), tmp_path / "rows.parquet")
     script = """
         import sys

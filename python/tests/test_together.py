@@ -88,7 +88,7 @@ def test_processes_open_several_data_sets_through_torchs_store(plain: Path, tmp_
 
 
 def test_a_store_that_does_not_wait_is_asked_again(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The index is split into several values.
+    # With chunks this small, the index is split into several values of the store.
     monkeypatch.setattr(index_exchange, "_CHUNK", 100)
     store = Shelf()
     found: list[fb.Dataset] = []
@@ -130,7 +130,7 @@ def test_a_rank_that_finds_something_else_says_so(plain: Path, tmp_path: Path) -
     (folder / "not-data").rename(folder / "00-first.parquet")
     with pytest.raises(fb.DatasetChangedError, match="with other content"):
         fb.Dataset.together(folder, store, rank=1)
-    # From here on, the data set as rank 0 opened it last counts.
+    # Rank 0 opens the folder again, so its new content is the valid one from here on.
     fb.Dataset.together(folder, store, rank=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

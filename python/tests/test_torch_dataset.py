@@ -35,7 +35,7 @@ def stateful(dataset: Any, **options: Any) -> Any:
 
 
 def under(method: str | None) -> dict[str, Any]:
-    """Returns the options of a DataLoader for a start method of workers; none for no worker."""
+    """Returns the options of a DataLoader with one worker that starts by this method; no options for None."""
     if method is None:
         return {}
     torch.multiprocessing.get_context(method)
@@ -109,7 +109,7 @@ def test_a_stateful_data_loader_resumes_after_what_it_delivered(
             loader.load_state_dict(state)
             assert got + ids(loader) == want[0], stop
             assert ids(loader) == want[1]
-            # The state belongs to an epoch that another worker began.
+            # This state is taken in the third epoch, for which the DataLoader started a new worker.
             batches = iter(loader)
             assert taken(batches, 4) == want[2][:4]
             later = stateful(fb.torch.dataset(train), **options)
@@ -147,7 +147,7 @@ def test_a_worker_begins_where_the_loader_is(plain: Path, method: str) -> None:
         train.load_state_dict(state)
         assert ids(loader) == rest
         assert ids(loader) == ids(again)
-        # An epoch in the loader's own process follows those of the workers, and their next epoch follows it.
+        # This process delivers the epoch after those of the workers, and a worker then delivers the next one.
         assert ids(dataset) == ids(again)
         assert ids(loader) == ids(again)
 
@@ -251,5 +251,5 @@ def test_leaving_leaves_no_worker(plain: Path, tmp_path: Path, method: str, leav
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert "panicked" not in done.stderr and "Fatal" not in done.stderr
     worker = int(done.stdout)
-    # PyTorch waits some seconds for its workers at the end; one that comes to it later ends on its own.
+    # At exit, PyTorch waits a few seconds for its worker. A worker that needs longer ends by itself.
     assert not worker or until(lambda: not alive(worker))

@@ -1,5 +1,5 @@
-"""Uploads from slots that are registered once, to a simulated device with late copies, which shows if a slot
-is written too early."""
+"""Uploads to a simulated device. Each slot of host memory is registered with it once, and it copies late, so that
+a slot that is written again too early shows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Recorder:
 
 
 class LateEvent:
-    """An event that is reached after the lane was asked a number of times, about this event or another one."""
+    """An event whose copies happen after its lane has answered ``queries`` queries about any of its events."""
 
     def __init__(self, copies: list[tuple[Any, Any]], lane: LateLane) -> None:
         self.copies = copies
@@ -94,7 +94,7 @@ CHARS = ctypes.c_char
 
 
 class LateLane:
-    """A stream whose copies happen after ``queries`` more queries. It does not keep the memory."""
+    """A stream that copies only after ``queries`` more queries. It does not keep the source memory alive."""
 
     def __init__(self, queries: int = 0) -> None:
         self.queries = queries
@@ -144,7 +144,7 @@ def uploads(
 
 
 def settle() -> None:
-    """Frees objects that Rust dropped on its own threads, when a thread with the interpreter runs."""
+    """Frees Python objects that threads of Rust have dropped, which happens at the next call into Rust."""
     gc.collect()
     fb.Image.resize(8, 8)
 
@@ -172,7 +172,7 @@ def test_slots_are_registered_once_and_never_written_while_they_are_copied(photo
             np.testing.assert_array_equal(batch["image"].numpy(), one["image"])
             np.testing.assert_array_equal(batch["label"].numpy(), one["label"])
         assert registrar.faults == []
-        # A slot that waits for its copy cannot be reused meanwhile, so there are a few more of them.
+        # A slot cannot be reused while its copy is pending, so several slots may be registered.
         assert 1 <= registrar.count("register") < len(delivered)
         assert lane.direct_bytes == len(delivered) * BATCH * SIDE * SIDE * 3
         assert lane.staged_bytes == len(delivered) * BATCH * 16, "the columns of numbers"
@@ -206,7 +206,7 @@ def test_an_exception_between_the_copies_of_a_batch_keeps_their_memory_until_the
         with pytest.raises(ValueError, match="no"):
             list(batches)
         assert len(lane.events) == 1 and lane.events[0].copies
-        # The next batches ask for it as usual.
+        # Each later batch calls `_release`. Its third call finds that the copies are done.
         assert [begun._release() for _ in range(3)] and not begun._copying
         assert not lane.events[0].copies
     del begun, batches, train

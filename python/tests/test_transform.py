@@ -150,7 +150,7 @@ def test_a_stop_iteration_of_its_own_does_not_end_the_epoch(plain: Path, error: 
 
 
 def conversions(function: Any) -> list[dict[str, Any]]:
-    """Uses a function as each of the functions of an adapter, and returns these options."""
+    """Returns options of ``Batches``, one set for each way in which it can call the function."""
     return [
         {"convert": function},
         {"convert": dict, "finish": function},

@@ -29,7 +29,7 @@ def draw(row: fb.Row) -> dict[str, Any]:
 
 
 def table(loader: Any) -> dict[int, Any]:
-    """Returns what was drawn for each row, by its number."""
+    """Returns the bytes of the random numbers of each row, by the id of the row."""
     return {int(i): x.tobytes() for batch in loader for i, x in zip(batch["id"], batch["x"], strict=True)}
 
 
@@ -60,7 +60,7 @@ def test_a_row_has_the_values_of_every_kind_of_column(plain: Path) -> None:
                 there = batch[name][at]
                 assert type(value) is type(there), name
                 assert np.array_equal(value, there), name
-        # All columns were passed on, so they are unchanged, including lists of differing lengths.
+        # The function returned every column unchanged, so each has the same type, including lists of differing lengths.
         assert isinstance(made["words"], fb.Ragged)
         for name in batch:
             assert type(made[name]) is type(batch[name])
@@ -120,8 +120,8 @@ SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (5,), (2, 3), (3, 0), (0, 3), (
 
 
 def cells(random: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[Any], count: int) -> list[Any]:
-    """Returns cells of a shape and type, some of them in another order in memory; those without a dimension are
-    arrays or scalars."""
+    """Returns ``count`` cells of one shape and type. Some are in column-major order in memory. Cells without
+    dimensions are arrays or scalars."""
     size = (count, *shape)
     bits = random.integers(0, 2, (*size, kind.itemsize), np.uint8)
     numbers = random.integers(0, 9, size).astype(kind) if kind.kind == "U" else bits.view(kind).reshape(size)
@@ -134,7 +134,7 @@ def cells(random: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[An
 
 
 def stacked(values: list[Any]) -> Any:
-    """Returns values as one array, one by one; None if they differ in shape or type. Texts are objects."""
+    """Stacks values one by one in an array; returns None if they differ in shape or type. Texts become objects."""
     first = values[0]
     if all(isinstance(value, (str, bytes)) for value in values):
         return np.array([*values, None], object)[:-1]

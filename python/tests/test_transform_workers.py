@@ -154,7 +154,7 @@ def where(row: fb.Row) -> dict[str, Any]:
 
 
 class Both:
-    """Returns where a row is made, once two processes are at it: neither makes all rows before the other begins."""
+    """A function of a row that waits until two processes have called it, so that each of them makes some rows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -174,7 +174,7 @@ class Both:
 
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
-    # An epoch that ends waits a moment for its workers, so that the next one can take them.
+    # At its end, an epoch waits until its workers are free, so that the next epoch can use them again.
     monkeypatch.setattr(several, "CLOSE_SECONDS", SOON)
     return Both(tmp_path / "both")
 
@@ -253,7 +253,7 @@ class Mine(Exception):
 
 
 class Stubborn(Exception):
-    """An exception that cannot be made again from its arguments."""
+    """An exception that cannot be unpickled, because ``args`` holds one argument and ``__init__`` takes two."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} {two}")
@@ -355,7 +355,7 @@ def test_a_worker_that_died_between_epochs_is_replaced(plain: Path, both: Both) 
         victim = min(first)
         os.kill(victim, signal.SIGKILL)
         ended([victim])
-        # The last thread closes its files a moment later.
+        # The pipe to the killed process closes with its last thread, a moment after the process has ended.
         assert until(lambda: not all(worker.is_idle() for worker in loader._processes._workers))
         second = both.processes(loader)
         assert first & second == first - {victim}
@@ -413,7 +413,7 @@ def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
     with small(plain, batch_size=16, transform=big, transform_workers=2) as loader:
         before = len(os.listdir("/proc/self/fd"))
         batches = list(loader)
-        # The results do not keep one open file each.
+        # The kept batches do not hold one open file each.
         assert len(os.listdir("/proc/self/fd")) < before + 60
         for batch in batches:
             assert (batch["x"] == batch["id"][:, None]).all()
@@ -423,7 +423,7 @@ def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
     for batch in batches:
         assert (batch["x"] == batch["id"][:, None]).all()
     del batch, batches, again
-    # The last slots are given back with the last arrays, even if a reference cycle keeps these for a while.
+    # The last slots of shared memory are freed with the last arrays, which a reference cycle may keep for a while.
     assert until(lambda: gc.collect() >= 0 and not open_slots())
     assert until(lambda: "forebay-slot" not in Path("/proc/self/maps").read_text())
 
@@ -435,7 +435,7 @@ def test_slots_that_cannot_be_sent_to_a_worker_are_closed(
     send, sent = processes.send_handle, itertools.count()
 
     def fails(*words: Any) -> None:
-        """This simulates the death of the worker at that moment."""
+        """Fails at the call with this number, as if the worker had died at that moment."""
         if next(sent) == number:
             raise BrokenPipeError("gone")
         send(*words)
@@ -466,7 +466,7 @@ def test_workers_that_an_epoch_gives_back_after_the_loader_was_closed_end(
         batches = list(loader)
     assert until(lambda: len(ids_of) == 2)
     late.set()
-    # The loader and its batches still exist.
+    # The workers end although the loader and its batches still exist.
     ended(ids_of)
     del batches
     assert until(lambda: not open_slots())
@@ -475,7 +475,7 @@ def test_workers_that_an_epoch_gives_back_after_the_loader_was_closed_end(
 
 def test_a_slot_that_is_given_back_while_its_worker_is_released_is_closed(plain: Path) -> None:
     class Late(collections.deque[Any]):
-        """Another thread releases the worker before the slot is added."""
+        """Simulates another thread that releases the worker just before a slot is added."""
 
         def append(self, slot: Any) -> None:
             worker.end()
@@ -484,7 +484,7 @@ def test_a_slot_that_is_given_back_while_its_worker_is_released_is_closed(plain:
 
     with small(plain, batch_size=16, transform=big, transform_workers=1) as loader:
         batches = list(loader)
-        # The epoch gives it back when it has ended.
+        # The epoch gives its worker back to the loader when it has ended.
         assert until(lambda: loader._processes._workers)
         (worker,) = loader._processes._workers
         worker._targets = Late(worker._targets)
@@ -493,7 +493,7 @@ def test_a_slot_that_is_given_back_while_its_worker_is_released_is_closed(plain:
 
 
 def mapped() -> list[str]:
-    """Returns the memory of this process that has a name, which could outlive the process."""
+    """Returns the mappings of named shared memory in this process. Such memory could outlive the process."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if "/dev/shm/" in line and "/dev/shm/sem." not in line]
 
@@ -531,7 +531,7 @@ KEPT: list[Any] = []
 
 
 def keep(batch: dict[str, Any]) -> dict[str, Any]:
-    """Returns the earlier batches that it kept, so that they can be compared."""
+    """Keeps arrays of each batch, checks that those of earlier batches are unchanged, and returns the batch."""
     KEPT.append((batch["id"].copy(), batch["id"], batch["vector"][:1]))
     assert all((copy == view).all() and part[0, 0] == copy[0] for copy, view, part in KEPT), "memory was used again"
     return batch
@@ -547,7 +547,7 @@ def test_a_function_may_keep_arrays_of_earlier_batches(plain: Path) -> None:
 def test_they_work_ahead_but_not_far(plain: Path, tmp_path: Path, workers: Any, monkeypatch: Any) -> None:
     calls = tmp_path / "calls"
     monkeypatch.setenv("FOREBAY_TEST_CALLS", str(calls))
-    # The processes have the environment of the process that forks them, which may have started earlier.
+    # The function carries the path, because workers may be forked from a process that started before `setenv`.
     function = CountCalls(str(calls))
     with small(plain, batch_size=10, transform=function, transform_workers=workers) as loader:
         epoch = iter(loader)
@@ -558,7 +558,7 @@ def test_they_work_ahead_but_not_far(plain: Path, tmp_path: Path, workers: Any, 
 
 
 class CountCalls:
-    """A function with an argument, which can be pickled."""
+    """A function that adds a letter to a file at each call. It can be pickled."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -581,7 +581,7 @@ def slow(batch: dict[str, Any]) -> dict[str, Any]:
 @BOTH
 def test_statistics_count_the_time_of_all_workers(plain: Path, workers: Any) -> None:
     with small(plain, columns=["id"], transform=slow, transform_workers=workers) as loader:
-        # The processes begin.
+        # The worker processes start in this first epoch, which is not timed.
         list(loader)
         waited: list[float] = []
 
@@ -728,7 +728,7 @@ PROGRAM = """
     import forebay as fb
 
     def where(row):
-        # Both processes have begun before either has made a row.
+        # Each process waits here until both have begun, so that both make rows.
         open(f"{__file__}.{os.getpid()}", "w").close()
         while len(glob.glob(f"{__file__}.*")) < 2:
             time.sleep(0.01)
@@ -764,10 +764,10 @@ PROGRAM = """
             assert os.waitpid(child, 0)[1] == 0
             assert sum(len(batch["id"]) for batch in epoch) == 950
         if what in ("wait", "child"):
-            # A signal between Python's check for signals and a sleep does not end the sleep.
+            # A signal that arrives just before a sleep does not end it, so the sleeps are short.
             for _ in range(10_000):
                 time.sleep(0.1)
-        # "left" and "kept" just end.
+        # With "left" and "kept", the program ends here.
 
     if __name__ == "__main__":
         main()
@@ -783,13 +783,13 @@ def program(tmp_path: Path) -> Iterator[Path]:
     path.write_text(textwrap.dedent(PROGRAM))
     yield path
     while STARTED:
-        # If a test fails, its processes would be there for ever.
+        # Otherwise, the processes of a failed test would run for ever.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(STARTED.pop().pid, signal.SIGKILL)
 
 
 def start(program: Path, plain: Path, what: str) -> tuple[subprocess.Popen[str], set[int]]:
-    """A program that runs, and the processes of its workers."""
+    """Starts the program. Returns it with the process ids that it printed: those of its workers."""
     command = [sys.executable, str(program), str(plain), what]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -818,7 +818,7 @@ def test_the_processes_end_when_this_one_is_killed(program: Path, plain: Path, w
     running, processes = start(program, plain, what)
     assert all(map(alive, processes))
     running.kill()
-    # A forked child holds all descriptors open, and lives on.
+    # In the case "child", a forked child still runs and holds all file descriptors open. The workers end even so.
     ended(processes)
     if what == "child":
         os.killpg(running.pid, signal.SIGKILL)
@@ -883,7 +883,7 @@ def test_closing_does_not_wait_for_a_function(plain: Path, tmp_path: Path) -> No
 
 
 class SleepLong:
-    """A function that takes long, and a file that is there once it has begun."""
+    """A function that creates the file ``begun`` and then sleeps for a long time."""
 
     def __init__(self, begun: Path) -> None:
         self.begun = begun

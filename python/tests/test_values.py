@@ -334,7 +334,7 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
         ({"TF_CONFIG": tf_config("chief", 0, chief=1, worker=3)}, (0, 4)),
         ({"TF_CONFIG": tf_config("worker", 1, chief=1, worker=3, evaluator=1)}, (2, 4)),
         ({"TF_CONFIG": tf_config("worker", "2", master=1, worker=3)}, (3, 4)),
-        # A cluster of one process sets no rank.
+        # A TF_CONFIG without a cluster sets no rank, so the other variables are used.
         ({"RANK": "1", "WORLD_SIZE": "2", "TF_CONFIG": "{}"}, (1, 2)),
         ({"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "a,b"}, (1, 2)),
         (
@@ -346,11 +346,11 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
             },
             (5, 6),
         ),
-        # PMIx sets only a rank, beside that of the launcher.
+        # PMIx sets a rank but no world size, so the variables of the launcher are used.
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, (1, 2)),
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}, (1, 2)),
         ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "PMIX_RANK": "1"}, (5, 8)),
-        # This is a step of two tasks in a job of eight.
+        # A SLURM step with two tasks runs in a job with eight tasks.
         (
             {
                 "SLURM_PROCID": "1",
@@ -361,7 +361,7 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
             },
             (1, 2),
         ),
-        # torchrun runs in the script of a job of eight tasks, without srun.
+        # torchrun runs in the script of a SLURM job with eight tasks, without srun, so SLURM_PROCID is 0.
         (
             {
                 "RANK": "3",
@@ -372,7 +372,7 @@ def tf_config(job: Any, index: Any, **counts: int) -> str:
             },
             (3, 8),
         ),
-        # torchrun runs on each node of a cluster of two; the parameter server belongs to another program.
+        # torchrun sets the rank on each of two nodes. TF_CONFIG describes the nodes and may list a parameter server.
         ({"RANK": "3", "WORLD_SIZE": "4", "TF_CONFIG": tf_config("worker", 1, worker=2)}, (3, 4)),
         ({"RANK": "3", "WORLD_SIZE": "4", "TF_CONFIG": tf_config("worker", 1, worker=2, ps=1)}, (3, 4)),
         # torchrun runs inside a SLURM job: two tasks, four processes each.

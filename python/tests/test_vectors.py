@@ -191,7 +191,7 @@ def test_a_batch_of_large_sparse_vectors_is_counted_before_it_is_made(tmp_path: 
             with pytest.raises(fb.TooLargeError, match=said) as caught:
                 list(loader)
             assert (caught.value.row_group, caught.value.row, caught.value.column) == (0, 0, "features")
-    # Read as stored, they take the stored memory.
+    # If the indices and values are read as stored, they take only their stored memory.
     stored = ["features.indices", "features.values"]
     with fb.Loader(path, columns=stored, flatten=True, batch_size=30, memory="64MiB") as loader:
         assert next(iter(loader))["features.indices"].tolist() == [[5]] * 30
@@ -210,7 +210,7 @@ def test_large_sparse_vectors_stay_within_the_budget(tmp_path: Path) -> None:
     lines = [line.strip() for line in script.strip().splitlines()]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     ones, mebibytes = map(int, done.stdout.split())
-    # Two batches of 32 MiB are in the making beside those that are counted.
+    # Beside the budget of 256 MiB, the bound allows twice the two batches of 32 MiB that the threads are making.
     assert ones == 120 and mebibytes < 256 + 2 * 2 * 32
 
 

@@ -46,9 +46,9 @@ def test_a_trainer_is_killed_and_resumed_with_both_loaders(data: Path, tmp_path:
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(report.read_text())
     assert (said["rows"], said["steps"], said["step_rows"], said["left_out"]) == (ROWS, 10, 24, 10)
-    # Ten rows do not fill a step, and these are different rows in each epoch.
+    # In each of the two epochs, ten rows do not fill a step; the second epoch leaves out other rows than the first.
     assert said["forebay"] == {"once": 480, "twice": 0, "never": 20, "planned_never": 20, "is_each_epoch": True}
-    # The loop begins the epoch again, of which it had trained four steps.
+    # On resume, the trainer's own loader begins the epoch again, so the rows of its first four steps come twice.
     assert said["own"] == {"once": 480, "twice": 96, "never": 0, "planned_never": 0, "is_each_epoch": False}
     first, left_out, own_line, *rest = done.stdout.splitlines()
     assert first.startswith("a plain PyTorch loop 2."), done.stdout

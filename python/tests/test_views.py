@@ -1,4 +1,4 @@
-"""Several views of each image: their draws, the columns that follow them, and what is refused."""
+"""Several views of each image: their random values, the columns that follow them, and options that are refused."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_draws_depend_on_row_epoch_and_view_alone(data, tmp_path):
     assert not same(second, reference)
     ranks = [epoch(loader(data, shard=fb.Shard(rank=rank, world=2))) for rank in range(2)]
     assert same(ranks[0] | ranks[1], reference)
-    # The same view is given alone, and in another order.
+    # The view `weak` is the same when it is read alone.
     weak = fb.Views(weak=VIEWS.views["weak"][0])
     assert same(epoch(loader(data, weak), ["image.weak"]), {row: views[2:] for row, views in reference.items()})
     others = loader(data)
@@ -230,7 +230,7 @@ def test_views_that_cannot_work_are_refused(data, decode, said):
 def test_an_option_that_names_a_view_says_what_it_can_name(data, options, said):
     with pytest.raises(fb.InvalidError, match=said):
         fb.Loader(data, decode={"image": VIEWS}, **options)
-    # What the errors advise.
+    # The options work with the names that the errors advise.
     named = fb.Loader(data, rename={"image": "x"}, decode={"x": VIEWS}, fill_null={"x": 0}, null_mask=["x"])
     assert {"x.g", "x.mask"} <= set(named.columns)
 

@@ -1,4 +1,4 @@
-"""Windows of consecutive rows, held against Petastorm's NGram as plain Python."""
+"""Windows of consecutive rows, compared with a plain Python version of Petastorm's NGram."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def episodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ngrams(rows: list[dict[str, Any]], length: int, by: str | None, gap: float | None, overlap: bool) -> list[list[int]]:
-    """Returns what ``petastorm.ngram.NGram.form_ngram`` makes of the rows of a row group: the number of each
-    row."""
+    """Returns the windows that ``petastorm.ngram.NGram.form_ngram`` forms from the rows of a row group, as row
+    numbers."""
     found: list[list[int]] = []
     last = None
     for at in range(len(rows) - length + 1):

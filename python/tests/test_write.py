@@ -1,4 +1,4 @@
-"""``forebay write``: what is on disk, as Parquet."""
+"""``forebay write`` writes images, archives and tables on disk as Parquet."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write(*words: object) -> dict[str, Any]:
 
 
 def refused(*words: object) -> str:
-    """The sentence of a run that is refused."""
+    """Returns the error of a run that is refused, which is one line."""
     process = start(*words)
     out, err = process.communicate()
     assert process.returncode == 2, (out, err)
@@ -61,7 +61,7 @@ def picture(number: int, form: str = "JPEG", size: tuple[int, int] = (48, 32)) -
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty images in three folders, the last of which has a folder of its own; and a file that is no image."""
+    """Writes sixty images in three folders, one of which has a subfolder, and a file that is not an image."""
     folder = tmp_path_factory.mktemp("photos")
     for number in range(60):
         name = CLASSES[number % 3]
@@ -140,13 +140,13 @@ def test_an_interrupted_run_goes_on(photos: Path, tmp_path: Path) -> None:
         out = tmp_path / f"out{cut}"
         hidden = out / ".forebay-unfinished"
         process = start(photos, out, *words[2:])
-        # Killed when so many files are there, complete or not.
+        # The run is killed once this number of files exists, complete or not.
         while process.poll() is None and len(there(hidden, "part-*")) < cut % len(wanted):
             time.sleep(0.0005)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
-        # What shows is complete: files take their places when all of them are.
+        # Files in the output folder are complete, because files move there only when all of them are.
         assert all(file.read_bytes() == wanted[file.name] for file in out.glob("*.parquet"))
         report = write(photos, out, *words[2:])
         assert report["rows"] == 60
@@ -196,7 +196,7 @@ def test_tars_have_a_column_for_each_ending(tmp_path: Path) -> None:
         members: list[tuple[str, bytes]] = [("__meta__.json", b"{}"), ("README", b"no row")]
         for row in range(10):
             number = shard * 10 + row
-            # A name of more than a hundred characters takes a second header.
+            # In a tar, a name of more than a hundred characters needs a second header.
             key = f"set/{'long' * (30 if row == 4 else 1)}{number:03}"
             members.append((f"{key}.{'JPG' if row % 2 else 'png'}", picture(number, "JPEG" if row % 2 else "PNG")))
             members.append((f"{key}.cls", f"{row % 3}\n".encode()))
@@ -464,7 +464,7 @@ def test_base64_is_bytes(tmp_path: Path) -> None:
     source.write_text('{"image": "no base64!"}\n')
     error = refused(source, tmp_path / "out2", "--base64", "image")
     assert "base64" in error and 'column "image"' in error
-    # The mended table is another one, and the failed run completed no file.
+    # The corrected table differs from the first, which is accepted because the failed run completed no file.
     source.write_text('{"image": "AAAA"}\n')
     assert write(source, tmp_path / "out2", "--base64", "image")["rows"] == 1
 
@@ -532,7 +532,7 @@ def test_arrow_that_parquet_has_no_place_for(tmp_path: Path) -> None:
 
 
 def mds(folder: Path, columns: list[tuple[str, str, int | None]], rows: list[list[bytes]], compression: str | None) -> None:
-    """Shards as MosaicML writes them, by its description of the format: columns have a name, an encoding and a size."""
+    """Writes shards in the format that MosaicML describes. A column is a name, an encoding and a size."""
     folder.mkdir()
     shards = []
     for number, first in enumerate(range(0, len(rows), 7)):
@@ -688,7 +688,7 @@ def test_yolo_gives_boxes_in_pixels(names: str, tmp_path: Path) -> None:
     labels.mkdir(parents=True)
     for number in range(3):
         (images / f"{number}.jpg").write_bytes(picture(number, size=(200, 100)))
-    # Turned by a quarter, so that it is seen as 100 by 200.
+    # The EXIF orientation turns this image by a quarter, so that it is shown as 100 by 200.
     turned = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -21,7 +21,7 @@ POINTS = [10, 8, 2, 18, 16, 1, 0, 0, 0]
 
 
 def mask_of(*outlines: list[float]) -> np.ndarray[Any, Any]:
-    """Rectangles, of which the right and lower sides are outside."""
+    """Returns a mask of rectangles. Their right and lower edges lie outside the mask."""
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     for left, top, right, _, _, bottom, *_ in outlines:
         mask[int(top) : int(bottom), int(left) : int(right)] = 1
@@ -79,7 +79,7 @@ def coco(tmp_path: Path) -> Coco:
 
 
 def crop() -> fb.Image:
-    """The middle of the image, 24 x 24 pixels of it, mirrored."""
+    """Crops the middle 24 x 24 pixels of the image and mirrors them."""
     return fb.Image.center_crop(24, resize=HEIGHT).flip(1.0)
 
 

@@ -42,7 +42,7 @@ def by_id(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check(folder: Path, partitioning: str | None = "hive") -> list[dict[str, Any]]:
-    """Compares the rows of all files, in stored order and shuffled, with what pyarrow reads; returns them."""
+    """Compares the rows that forebay reads, in stored order and shuffled, with those of pyarrow, and returns these."""
     files = ds.dataset(folder, partitioning=partitioning, exclude_invalid_files=True).to_table()
     expected = by_id(files.to_pylist())
     assert len(expected) == ROWS
@@ -220,7 +220,7 @@ def test_polars_partitions(tmp_path: Path) -> None:
     pl = pytest.importorskip("polars")
     rows = polars_frame(pl).select("id", "text", "list", key=pl.col("id") % 4, name=pl.format("n {}", pl.col("id") % 2))
     rows.write_parquet(tmp_path / "t", partition_by=["key", "name"], mkdir=True)
-    # The files contain the key columns as well, which pyarrow does not expect beside those of the folders.
+    # Polars also stores the key columns in the files, so pyarrow must not read them from the folder names as well.
     check(tmp_path / "t", partitioning=None)
 
 
@@ -235,7 +235,7 @@ def test_integers_of_128_bits_are_refused_where_they_are_asked_for(tmp_path: Pat
             fb.Loader(tmp_path, columns=["a", name])
     [batch] = fb.Loader(tmp_path, columns=["a", "y"])
     assert batch.to_arrow().to_pydict() == {"a": [3, 4], "y": [[1], [2]]}
-    # The file has no other column.
+    # This file has no column that can be read.
     pl.DataFrame({"x": wide}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(fb.UnsupportedError, match="not supported"):
         fb.Loader(tmp_path)

@@ -10,9 +10,9 @@ use crate::date;
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The headers that follow neither from the body nor from its place in an object.
+    /// All headers except those that describe the body and its place in an object.
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// The range of bytes and the size of the object that the body claims to have.
+    /// The range of the object's bytes that the body claims to hold, and the size of the object.
     pub(crate) content_range: Option<(Range<u64>, u64)>,
     pub(crate) body: Body,
     /// Whether this answers a HEAD request: the body is announced and not sent.

@@ -12,8 +12,8 @@
 //! | `POST /_credentials` | `{"access_key_id": "AKIA...", "session_token": "..."}`, or `null` to let everybody in |
 //! | `POST /_etag` | `{"path": "bucket/key", "etag": "v2"}`; `null` restores the ETag of the file |
 //!
-//! These requests do not meet faults, are not logged, and do not pass the slow link. During an outage they
-//! are not answered either, which is why an outage has an end.
+//! These requests meet no faults, are not logged, and are not slowed down by the link. During an outage they
+//! are not answered either, so a request for an outage must say when it ends.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ struct EtagOrder {
     etag: Option<String>,
 }
 
-/// How long the answer to the order has to leave before nobody is answered.
+/// The delay before an outage begins, in which the answer to the request for it can leave.
 const NOTICE: Duration = Duration::from_millis(20);
 
 fn outage(order: OutageOrder, shared: &Shared) {

@@ -35,8 +35,8 @@ fn since_epoch(time: SystemTime) -> std::time::Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The calendar date of a time. Years are counted from March, so that the leap day is the last day of its
-/// year, in eras of 400 years.
+/// The calendar date of a time. The calculation begins each year in March, so that the leap day is its last
+/// day, and groups years into eras of 400 years.
 fn civil(time: SystemTime) -> Civil {
     let seconds = since_epoch(time).as_secs();
     let days = seconds / 86_400;

@@ -1,7 +1,7 @@
 //! Random numbers that are functions of a seed and a count, by SplitMix64's finaliser. Nothing is kept
 //! between draws.
 
-/// The increment of SplitMix64: 2⁶⁴ over the golden ratio, which is odd and has no pattern in its bits.
+/// The increment of SplitMix64: 2⁶⁴ divided by the golden ratio. It is odd, and its bits have no pattern.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The `count`-th number of a stream, in (0, 1).

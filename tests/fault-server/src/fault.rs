@@ -38,7 +38,7 @@ pub enum Fault {
         /// The base URL, such as `http://127.0.0.1:9000`.
         to: String,
     },
-    /// Resets the connection (RST) before a byte of the answer.
+    /// Resets the connection (RST) before the first byte of the answer.
     Reset,
     /// Resets the connection after this many bytes of the body.
     ResetAfter {
@@ -48,22 +48,22 @@ pub enum Fault {
     /// Sends a `Content-Length` for the whole body, then half of the body and an orderly end of the
     /// connection (FIN).
     ShortContentLength,
-    /// Sends half of the body in chunked encoding, then the end.
+    /// Sends half of the body in chunked encoding, then ends the body or the connection.
     ChunkedEnd {
         /// Whether the last, empty chunk is sent, so that nothing on the wire shows that bytes are missing.
-        /// Otherwise FIN comes inside the body.
+        /// Otherwise the connection ends (FIN) inside the body.
         clean: bool,
     },
     /// Answers 206 with the first half of the range, and a `Content-Range` that says so.
     Short206,
-    /// Answers 206 with the first half of the range and the `Content-Length` of that, but the `Content-Range`
-    /// of all of it.
+    /// Answers 206 with the first half of the range and the `Content-Length` of this half, but with the
+    /// `Content-Range` of the whole range.
     Short206FullContentRange,
     /// Answers 206 with the right bytes, and a `Content-Range` that begins and ends one byte later.
     WrongContentRange,
     /// Answers 206 with the right bytes and without a `Content-Range`.
     NoContentRange,
-    /// Answers 200 with the whole object for a range.
+    /// Answers a request for a range with status 200 and the whole object.
     WholeBody200,
     /// Sends nothing for a while, not even the status, and then the right answer.
     StallBeforeHead {
@@ -114,7 +114,7 @@ pub enum ListFault {
     SameToken,
     /// The page has no keys, and the list continues, which is valid.
     NoKeys,
-    /// The page ends in the middle, in an answer that is whole as a message.
+    /// The XML of the page breaks off in the middle, but the HTTP message is complete.
     CutOff,
 }
 
@@ -188,7 +188,7 @@ impl Fault {
         }
     }
 
-    /// The answer in place of `answer`.
+    /// Returns the answer that this fault sends in place of `answer`.
     pub(crate) fn change(&self, mut answer: Answer, request: &Request) -> Answer {
         let head_only = answer.head_only;
         match self {
@@ -277,11 +277,12 @@ pub(crate) enum Act {
     LastChunk,
     /// Reset the connection (RST).
     Reset,
-    /// Close the connection in order (FIN).
+    /// Close the connection in an orderly way (FIN).
     Close,
 }
 
-/// The steps of sending an answer with a body of `length` bytes. After the last step, the connection is kept.
+/// The steps of sending an answer with a body of `length` bytes. The connection stays open after the last
+/// step, unless that step resets or closes it.
 pub(crate) fn script(fault: Option<&Fault>, length: u64) -> Vec<Act> {
     use Act::*;
     let (all, half) = (0..length, length / 2);

@@ -1,9 +1,9 @@
 //! An object store on loopback that serves local folders the way S3 does, and misbehaves on command.
 //!
 //! It lists (ListObjectsV2), serves whole objects and ranges, answers conditional requests, and accepts whole
-//! objects. It does not check signatures. It speaks HTTP/1.1 by hand, because an HTTP library cannot
-//! misbehave as it must: reset a connection after 4,096 bytes, or send a `Content-Length` that differs from
-//! the body.
+//! objects. It does not check signatures. It implements HTTP/1.1 itself, because an HTTP library cannot
+//! misbehave on purpose: for example, reset a connection after 4,096 bytes, or send a `Content-Length` that
+//! differs from the body.
 //!
 //! ```text
 //!            ┌ server ────────────────────────────────────────────────────────────────┐

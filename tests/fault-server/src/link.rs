@@ -37,7 +37,7 @@ impl Latency {
         Latency { median, p99: p99.max(median) }
     }
 
-    /// One wait for every request.
+    /// The same wait for every request.
     pub fn constant(wait: Duration) -> Latency {
         Latency::log_normal(wait, wait)
     }
@@ -61,7 +61,7 @@ pub(crate) struct Pace {
 /// How far a sender may lag behind and catch up: timers are late by milliseconds, and by more on a busy
 /// machine. It is also how much an idle link lets through at once.
 const SLACK: Duration = Duration::from_millis(20);
-/// The time in which one slice passes, so that a slow link sends steadily and not in bursts.
+/// The time that sending one slice takes. It is short, so that a slow link sends steadily and not in bursts.
 const SLICE: Duration = Duration::from_millis(10);
 const SMALLEST_SLICE: u64 = 64;
 pub(crate) const LARGEST_SLICE: u64 = 64 << 10;
@@ -77,7 +77,7 @@ impl Pace {
         (self.rate * SLICE.as_millis() as u64 / 1_000).clamp(SMALLEST_SLICE, LARGEST_SLICE)
     }
 
-    /// Returns when `bytes` may be sent.
+    /// Waits until `bytes` more bytes may be sent.
     pub(crate) async fn take(&self, bytes: u64) {
         let start = {
             let now = Instant::now();

@@ -16,7 +16,7 @@ use crate::{date, held};
 
 /// The number of keys on a page of S3, which is also the default.
 pub(crate) const PAGE: usize = 1_000;
-/// How many listings can be continued at a time; the oldest is forgotten for the next.
+/// How many listings can be continued at a time. A further listing replaces the oldest.
 const SNAPSHOTS: usize = 64;
 /// The characters that `encoding-type=url` does not encode.
 const UNRESERVED: &AsciiSet =

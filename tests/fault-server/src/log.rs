@@ -97,7 +97,7 @@ pub struct Stats {
     pub faults: u64,
 }
 
-/// The number of exchanges that are not in the log.
+/// The exchange number that marks an exchange as not logged.
 const UNLISTED: u64 = 0;
 
 pub(crate) struct Log {
@@ -111,7 +111,7 @@ struct KeptLog {
     /// The number of the next exchange. Numbers continue when the log is reset, so that an exchange in
     /// progress finds that its place is gone.
     next: u64,
-    /// The exchanges in order; the last has the number before `next`.
+    /// The exchanges in order; the last one has the number `next - 1`.
     exchanges: Vec<LoggedExchange>,
     stats: Stats,
 }
@@ -142,7 +142,7 @@ impl Log {
         kept.stats.open = kept.stats.open.saturating_sub(1);
     }
 
-    /// Removes a connection from the counts, because the server's owner made it.
+    /// Takes back the count of a connection, because it serves the control interface and not a client.
     pub(crate) fn not_a_client(&self) {
         let mut kept = held(&self.kept);
         kept.stats.connections = kept.stats.connections.saturating_sub(1);

@@ -83,7 +83,7 @@ impl Match {
         self
     }
 
-    /// Requires a connection whose number `n` divides, which is every `n`-th connection.
+    /// Requires a connection whose number is a multiple of `n`, which is every `n`-th connection.
     pub fn one_connection_in(mut self, n: u64) -> Match {
         self.one_connection_in = Some(n);
         self

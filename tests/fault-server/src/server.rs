@@ -101,8 +101,8 @@ impl Builder {
         self
     }
 
-    /// The highest number of keys on a page of a list. Default and limit of S3: 1,000; fewer keys show
-    /// whether a client pages.
+    /// The highest number of keys on a page of a list. The default, and the limit of S3, is 1,000. Small
+    /// pages show whether a client asks for further pages.
     pub fn page(mut self, keys: usize) -> Builder {
         self.page = keys.clamp(1, PAGE);
         self
@@ -161,7 +161,7 @@ impl Builder {
         let main = async move {
             tokio::select! {
                 _ = stopped => {}
-                // Without a listener nobody can be served; clients are refused and see it.
+                // `accept` returns only if it cannot listen again after an outage. Clients are then refused.
                 _ = accept(listener, address, served) => {}
             }
         };
@@ -272,8 +272,8 @@ impl Drop for FaultServer {
     }
 }
 
-/// A socket that holds its port and does not listen yet, so connecting is refused. The port may be shared, so
-/// that during an outage the next socket gets it before this one gives it up.
+/// A socket that holds its port and does not listen yet, so connecting is refused. Two sockets may hold the
+/// port, so that at the start of an outage a new socket takes it before the old one releases it.
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;

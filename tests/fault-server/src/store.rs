@@ -42,7 +42,7 @@ pub(crate) struct Store {
     /// The folder of each bucket.
     pub(crate) folders: BTreeMap<String, PathBuf>,
     pub(crate) listings: Listings,
-    /// The keys of empty objects that end in a slash, each after the name of its bucket.
+    /// The empty objects that mark folders, as `bucket/key`. Their keys end in a slash.
     marks: Vec<String>,
     credentials: Mutex<Option<Credentials>>,
     /// ETags that differ from those of the files, by bucket and key.
@@ -189,7 +189,7 @@ fn names(tags: &str, etag: &str) -> bool {
 
 #[derive(Debug, PartialEq)]
 enum StoreRequest {
-    /// The request has no range, or none that S3 would use.
+    /// The request has no range, or one that S3 ignores.
     Whole,
     Part(Range<u64>),
     /// The range begins after the end of the object.
