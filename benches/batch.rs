@@ -1,5 +1,5 @@
-//! Gathering alone, on one thread: turns row groups in memory into the columns of batches, in stored and in
-//! random order.
+//! Measures gathering alone, on one thread: it copies rows from row groups in memory into the columns of
+//! batches, in stored and in random order.
 
 use std::hint::black_box;
 
@@ -11,7 +11,8 @@ mod common;
 
 const BATCH: usize = 8192;
 
-/// A full-period linear congruential walk over a row group's rows: random enough for a cache.
+/// Draws `rows` pairs of a row group and a row in it, in an order that a processor's prefetcher cannot
+/// predict.
 fn scattered(rows: usize, sources: u32) -> Vec<(u32, u32)> {
     let mut state = 1u64;
     let mut draw = move || {

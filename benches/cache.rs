@@ -1,6 +1,6 @@
-//! The row cache alone, on one thread, on the disk of the temporary folder and mostly out of the page cache.
-//! The bench writes entries, opens them for the first time, reads them whole, and takes random rows. An entry
-//! holds images of 100 KB, or rows of 40 numbers.
+//! Measures the row cache alone, on one thread. Its files are in the temporary folder, and mostly in the page
+//! cache. The bench writes entries, opens them for the first time, reads them whole, and takes random rows.
+//! An entry holds images of 100 KB, or rows of 40 numbers.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn key(rows: &RecordBatch, group: usize) -> Key {
     Key::new("bench.parquet", 1, "v", group, "all", &rows.schema())
 }
 
-/// Looks at every value, so that the compiler leaves no read out.
+/// Adds up the values, so that the compiler cannot remove the reads.
 fn touch(batch: &RecordBatch) -> u64 {
     let mut sum = 0u64;
     for column in batch.columns() {

@@ -1,5 +1,5 @@
-//! Decoding alone, on one thread: turns JPEG bytes in memory into one training image, with this library and
-//! in two other ways.
+//! Measures decoding alone, on one thread: JPEG bytes in memory become one training image, with this library
+//! and in two other ways.
 //!
 //! - `forebay`: this library.
 //! - `bare`: libjpeg-turbo and the resize called by hand with the same crops, without checks, limits or
@@ -31,7 +31,7 @@ const TARGET: u32 = 224;
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const STD: [f32; 3] = [0.229, 0.224, 0.225];
 
-/// The bare loop, in which only the two libraries run.
+/// The `bare` contestant: it calls libjpeg-turbo and the resize directly.
 mod bare {
     // The bare loop calls the foreign functions itself; the library calls them in `decode::jpeg::ffi`.
     #![allow(unsafe_code)]
@@ -64,7 +64,8 @@ mod bare {
             }
         }
 
-        /// Decodes the crop of `key`, or all of the image, and resizes the crop into `slot`.
+        /// Draws a crop and a flip from `key`, and writes the resized crop into `slot`. With `in_decoder` it
+        /// decodes only the crop, otherwise the whole image.
         pub(super) fn bytes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
             let mut draws = PhotoDraws(key);
             let flip = draws.unit() < 0.5;
@@ -105,7 +106,7 @@ mod bare {
             }
         }
 
-        /// Returns the same coefficients as a progressive JPEG.
+        /// Rewrites a JPEG as a progressive one with the same coefficients.
         pub(super) fn progressive(encoded: &[u8]) -> Vec<u8> {
             let options = tj::TJXOPT_PROGRESSIVE as i32;
             // SAFETY: zeros mean that there is no crop, no filter and no other operation.
@@ -124,7 +125,7 @@ mod bare {
             }
         }
 
-        /// Decodes to normalised planes of float32.
+        /// Does the same as `bytes`, and writes one normalised plane of float32 for each channel.
         pub(super) fn planes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
             let mut target = std::mem::take(&mut self.target);
             self.bytes(encoded, key, in_decoder, &mut target);

@@ -35,7 +35,7 @@ QUALITY = 85
 
 
 def photographs(folder):
-    """The JPEG files of a folder, or its PNG files as JPEG."""
+    """Returns the JPEG files of a folder; if it has none, its PNG files encoded as JPEG."""
     files = [path.read_bytes() for path in sorted(folder.rglob("*.jp*g"))]
     for path in [] if files else sorted(folder.rglob("*.png")):
         file = io.BytesIO()
@@ -58,7 +58,7 @@ def boxes(files):
 
 
 def sides(files, pool):
-    """Functions that decode all files, by what they do and who does it."""
+    """Returns functions that decode all files, by task (whole or crop) and then by library."""
     crop = fb.Image.random_resized_crop(SIDE)
     tensors = [torch.frombuffer(bytearray(file), dtype=torch.uint8) for file in files]
     threads = pool._max_workers
@@ -91,7 +91,7 @@ def sides(files, pool):
 
 
 def cost(decode, count):
-    """Milliseconds for a photograph: of the processors, and of the clock."""
+    """Returns the milliseconds of processor time and of elapsed time for one photograph."""
     began, before, rounds = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - began < SECONDS:
         decode()

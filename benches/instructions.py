@@ -19,13 +19,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What a round of each loop does: its unit, the units per round, and the two numbers of rounds to run.
+# For each loop: its unit of work, the units per round, and the two numbers of rounds to run.
 LOOPS = {
     "jpeg-crop": ("image", 1, (4, 36)),
     "jpeg-crop-float": ("image", 1, (4, 36)),
     "png-tiny": ("image", 1, (50, 450)),
     "parquet-rows": ("row", 100_000, (1, 3)),
-    # These two loops read all of 1,000 columns, and three of them.
+    # The table has 1,000 columns: the first of these two loops reads all of them, the second reads three.
     "parquet-wide": ("row", 1_000, (1, 5)),
     "parquet-few": ("row", 1_000, (2, 22)),
     "gather-stored": ("row", 8_192, (2, 22)),

@@ -102,8 +102,8 @@ fn plan() -> Loop {
         drop_last: false,
     };
     Box::new(move |round| {
-        // This imitates a loader: a scout sees the parts enter, deals their rows, and walks over places in
-        // the deals.
+        // This imitates a loader: a first walk sees which parts of row groups enter the window, and shuffles
+        // the rows of each; a second walk picks the rows of each step from them.
         let (groups, spec) = (groups.clone(), spec.clone());
         let deals = Deals::new(move || EpochOrder::new(groups.as_slice(), &spec, round));
         for part in deals.scout(split, 0).flat_map(|step| step.entering) {

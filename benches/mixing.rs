@@ -9,12 +9,12 @@
 //!
 //! * the number of distinct classes, on average and at least,
 //! * the share of pairs of rows that come from one row group, divided by that of a uniform permutation,
-//! * χ² per degree of freedom of the table of stored place by delivered place, with 64 stretches of each: 1
-//!   if uniform.
+//! * χ² per degree of freedom: stored and delivered order are each cut into 64 stretches, and the rows are
+//!   counted for each pair of stretches. A uniform permutation gives 1.
 //!
-//! Nothing is read, because an order is a plan. The buffer works as in tf.data, torchdata and WebDataset: it
-//! is filled in the order of shuffled row groups, and each row that is drawn from it is replaced by the next
-//! one.
+//! The bench reads no files, because the order follows from row counts alone. The buffer works as in tf.data,
+//! torchdata and WebDataset: it is filled in the order of shuffled row groups, and each row that is drawn
+//! from it is replaced by the next one.
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// Returns the rows of the second epoch, in their order.
+/// Returns the rows of forebay's second epoch, in the order of delivery.
 fn planned(shuffle: Shuffle) -> Vec<u64> {
     let groups: Vec<u32> = (0..ROWS.div_ceil(GROUP)).map(|g| GROUP.min(ROWS - g * GROUP) as u32).collect();
     let order = EpochOrder::new(groups.as_slice(), &OrderSpec::new(&shuffle, &groups, 1, 64), 1);
@@ -73,7 +73,7 @@ fn shuffled_groups() -> Vec<u64> {
     groups.into_iter().flat_map(|group| group * GROUP..((group + 1) * GROUP).min(ROWS)).collect()
 }
 
-/// Permutes each block of `rows` rows by itself.
+/// Shuffles the row groups, cuts their rows into blocks of `rows` rows, and permutes the rows of each block.
 fn blocks(rows: usize) -> Vec<u64> {
     let mut all = shuffled_groups();
     all.chunks_mut(rows).for_each(|block| Random(block[0]).shuffle(block));

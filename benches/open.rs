@@ -1,11 +1,11 @@
-//! Opens a folder of many small files, by their footers and by its index, on the local disk and in a store 30
-//! ms away.
+//! Opens a folder of many small files, from the footers of the files and from the folder's index, on the
+//! local disk and in a store 30 ms away.
 //!
 //!     cargo bench --bench open [-- FILES]
 //!
 //! The files have two row groups of 1,000 rows and ten columns of numbers. Each line is the median of three
-//! turns; the metadata cache is off, and the local files are in the page cache. The server runs in this
-//! process, so both contestants pay for the time that it takes to answer.
+//! turns; the metadata cache is off, and the local files are in the page cache. The server of the
+//! store runs in this process, so its own work is part of both times.
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const COLUMNS: i64 = 10;
 const LATENCY: Duration = Duration::from_millis(30);
 const TURNS: usize = 3;
 
-/// Writes a file with values, and so statistics, that no other file has.
+/// Writes a file whose values, and therefore statistics, differ from those in all other files.
 fn write(path: &Path, at: i64) {
     let rows = |group: i64| {
         let columns = (0..COLUMNS).map(|column| {

@@ -1,6 +1,6 @@
-//! End to end, from files in the page cache: a whole epoch through the loader, in turns with a bare scan of
-//! the same columns by the Parquet crate. The scan uses as many threads, and reads batches or whole row
-//! groups.
+//! Measures a whole epoch through the loader, from files in the page cache, in turns with a bare scan of the
+//! same columns by the Parquet crate. The scan uses the same number of threads, and reads batches or whole
+//! row groups.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const THREADS: usize = 2;
 
-/// The data that is read, and how.
+/// The data of a measurement, and the options for reading it.
 struct Case {
     name: &'static str,
     /// Makes the rows of a row group.
@@ -28,7 +28,7 @@ struct Case {
     groups: usize,
     batch: usize,
     window: u64,
-    /// The number of elements that a row counts for.
+    /// The number of elements that a row counts for in the throughput.
     elements: usize,
 }
 

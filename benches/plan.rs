@@ -1,5 +1,5 @@
-//! The plan alone: begins an epoch, seeks into it, and walks it, for a data set of ImageNet's size and for
-//! one of small row groups.
+//! Measures the plan alone: it begins an epoch, seeks into it and walks through its steps, for a data set of
+//! ImageNet's size and for one of small row groups.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ fn plan(c: &mut Criterion) {
     group.finish();
 }
 
-/// Measures the cost per row, which should not depend on the number of row groups in the window: here 6,554
-/// of 10 rows, and 66 of 1,000.
+/// Measures the cost per row, which should not depend on the number of row groups in the window. The window
+/// holds 6,554 row groups of 10 rows, or 66 of 1,000 rows.
 fn small_row_groups(c: &mut Criterion) {
     const ROWS: u64 = 400_000;
     const BATCH: u64 = 8_192;
@@ -73,8 +73,8 @@ fn small_row_groups(c: &mut Criterion) {
     group.finish();
 }
 
-/// Makes the order of an epoch of a billion rows for 1,024 ranks, and then the rows of a rank's step in its
-/// middle, which is also the cost of resuming there.
+/// Makes the order of an epoch of a billion rows for 1,024 ranks. Then it finds the rows of one rank's step
+/// in the middle of the epoch, as a run that resumes there does.
 fn a_billion_rows(c: &mut Criterion) {
     const GROUPS: usize = 1_000_000;
     const ROWS: u64 = 1_000_000_000;

@@ -1,18 +1,18 @@
-//! Planning at scale: what a rank of 1,024 does before its first batch, over a folder of 10^5 files with 10^6
-//! row groups and 10^9 rows, and over smaller folders.
+//! Measures planning at scale: the work of one of 1,024 ranks before its first batch, over a folder of 10^5
+//! files with 10^6 row groups and 10^9 rows, and over smaller folders.
 //!
 //!     cargo bench --bench scale [-- FILES...]
 //!
 //! The files are real, have ten row groups of 1,000 rows and take 0.5 GB in all; the bench writes them and
-//! their index first. Each line is measured by a process of its own on one processor, with its largest
-//! resident memory:
+//! their index first. A separate process on one processor measures each folder and its largest resident
+//! memory. The columns are:
 //!
 //! * **open**: lists the folder and reads the footers from its index;
 //! * **plan**: makes the plan of a rank with `LoaderBuilder::plan`: the order of the epoch, and all steps of
 //!   the rank;
 //! * **build**: builds a loader of this rank;
 //! * **restore**: restores a position in the middle of the epoch;
-//! * **rewind**: prepares the questions about that position and names a row, which numbers the files;
+//! * **rewind**: prepares `Dataset::rewind` for that position and asks for one step, which numbers the files;
 //! * **which**: returns the rows of a step of one rank, in another epoch;
 //! * **again**: returns the rows of another rank's step in the same epoch.
 //!
@@ -56,7 +56,7 @@ fn write(path: &Path, at: usize) {
 }
 
 /// Returns the options of the rank; the global batch is small enough that an epoch of the smallest folder has
-/// several.
+/// several steps.
 fn of_rank(dataset: &Dataset) -> LoaderBuilder {
     dataset
         .loader()

@@ -6,10 +6,10 @@ use forebay_image::encode_jpeg;
 pub(crate) const WIDTH: u32 = 500;
 pub(crate) const HEIGHT: u32 = 375;
 const QUALITY: u8 = 93;
-/// The number of different photographs: enough that the branch predictor does not learn one.
+/// The number of different photographs: enough that the branch predictor learns none of them.
 const PHOTOS: u64 = 32;
 
-/// The SplitMix64 generator, with which the library draws too.
+/// The SplitMix64 generator, which the library uses too.
 pub(crate) struct PhotoDraws(pub(crate) u64);
 
 impl PhotoDraws {
@@ -57,8 +57,8 @@ pub(crate) fn photos() -> Vec<Vec<u8>> {
 }
 
 /// Draws discs over each other. Each size of disc covers the same area in total, and each disc has one colour
-/// and its own grain. To a decoder they resemble photographs: at this quality photographs have 0.35 bytes a
-/// pixel and these 0.31, and 0.72 and 0.73 of their coefficients are zero.
+/// and its own grain. To a decoder they resemble photographs. At this quality a photograph takes 0.35 bytes a
+/// pixel and a drawn image 0.31; the shares of their coefficients that are zero are 0.72 and 0.73.
 fn photo(seed: u64) -> Vec<u8> {
     const LARGEST: f64 = 180.0;
     const COVER: f64 = 3.0;

@@ -31,9 +31,9 @@ from turns.words import count
 RUN = Path(__file__).with_name("run.py")
 LOADERS = {"synthetic": "synthetic", "forebay": "forebay", "torch": "DataLoader"}
 NEEDS = ["forebay", "torch", "torchvision", "pyarrow", "PIL"]
-#: Seconds of a run that are not timed: imports, compiling the model, starting workers.
+#: The most seconds that a run may spend outside its timed part: imports, compiling the model, starting workers.
 BESIDE = 600
-#: The most seconds of a run without a training.
+#: The most seconds of a run that only loads, without training a model.
 SECONDS = 5
 
 

@@ -153,7 +153,7 @@ def main():
         asked = time.perf_counter()
         batch = next(batches)
         waits.append(time.perf_counter() - asked)
-        # Waiting for the step to end makes the loop's waiting time equal to the device's.
+        # `item()` waits for the end of the step: while the loop then waits for a batch, the device waits too.
         training.step(*batch).item()
     settle()
     took = time.perf_counter() - begun

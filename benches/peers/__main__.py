@@ -80,8 +80,8 @@ def arguments():
 
 
 def interpreter(options, name, environment):
-    """Returns the interpreter that was named for a contestant or its environment, else the environment's,
-    else this one."""
+    """Returns the interpreter that the options name for a contestant or for its virtual environment. Otherwise
+    it is the one in that environment, or without an environment this one."""
     installed = options.data / "venvs" / (environment or "") / "bin" / "python"
     default = str(installed) if environment and installed.exists() else sys.executable
     return options.python.get(name, options.python.get(environment, default))
@@ -115,8 +115,8 @@ def inspected(folder, options):
 
 
 def converted(name, peer, work, python, options):
-    """Returns the folder with the contestant's own format and the seconds that writing it took; writes it
-    where it is missing."""
+    """Returns the folder of the data in the contestant's own format, and the seconds that writing it took. It
+    writes the folder if it is missing."""
     if not hasattr(peer, "convert"):
         return None, None
     # The folder is named after the contestant that converted the data.
@@ -134,7 +134,7 @@ def converted(name, peer, work, python, options):
 
 
 def shares(work, name):
-    """Whether the workload called ``name`` has the same data."""
+    """Whether the workload called ``name`` reads the same data as ``work``."""
     return name in WORKLOADS and WORKLOADS[name].data == work.data
 
 

@@ -1,8 +1,8 @@
-"""Turns cells of one size into an array."""
+"""Turns a column whose cells all have one size into an array."""
 
 
 def cells(column, work):
-    """Returns the cells of a whole Arrow column, lists or binary of fixed size, without a copy."""
+    """Returns an Arrow column of fixed-size lists or fixed-size binary as one array, without a copy."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,9 +1,9 @@
 """Runs one contestant in this process: `python measure.py TASK`, where TASK is a JSON object. The last line
 that it prints is the result, another JSON object.
 
-The rate is that of a window that opens a second after the first batch and continues over the ends of epochs.
-It also measures the processor time and the memory of all processes of the contestant, the time to the first
-batch without imports, and the processor time that other programs used meanwhile.
+The rate counts the rows of a time window, which opens a second after the first batch and continues over the ends
+of epochs. The result also has the processor time and the memory of all processes of the contestant, the time to
+the first batch without imports, and the processor time that other programs used meanwhile.
 """
 
 import importlib
@@ -71,7 +71,7 @@ def measure(epoch, work, seconds, check):
 
 
 def whole(epoch, work, epochs):
-    """Runs whole epochs; the rate is that of the batches after the first one, as `forebay bench` counts."""
+    """Runs whole epochs, and counts the rate from the first batch on, as `forebay bench` does."""
     opened, rows = None, 0
     for number in range(epochs):
         for batch in epoch(number):

@@ -1,7 +1,7 @@
 """Writes a data set of real photographs as JPEG of 500x375: `python photographs.py WORKLOAD TO`.
 
-The photographs are Kodak's and those under CC0 in the folder FOREBAY_TEST_DATA. Each row is another part of a
-photograph at another scale, so that few photographs make many different pictures.
+The photographs are the Kodak set and CC0 photographs in the folder FOREBAY_TEST_DATA. Each row is a random part
+of a photograph at a random scale, so that few photographs make many different pictures.
 """
 
 import io

@@ -6,7 +6,7 @@ from turns.figures import middle, ratios, spread
 
 DISTURBED = 0.25  # processors that others used, above which a run is marked
 MIB = 2**20
-# The unit of the workload replaces the second heading.
+# The unit of the workload replaces the second heading, "rate".
 HEADS = [
     "",
     "rate",
@@ -45,7 +45,7 @@ def with_spread(ratio):
 
 
 def rows_of(work_rows, entries):
-    """Returns the cells of the table: the fastest contestant first, those without a figure last."""
+    """Yields the cells of each line: the fastest contestant first, those without a figure last."""
     first = next((entry["runs"] for entry in entries if entry["name"] == "forebay" and not entry["reason"]), [])
     done = [entry for entry in entries if not entry["reason"]]
     done.sort(key=lambda entry: -middle(entry["runs"], "rate"))

@@ -49,21 +49,21 @@ TINY = {"kind": "images", "batch": 128, "mixed": 10_000, "unit": "images/s"}
 
 
 def real(name, words, **settings):
-    """Returns the task of w1 on real photographs."""
+    """Returns a workload that does the same as w1, but on real photographs."""
     title = f"photographs as JPEG of 500x375, {words}; otherwise as w1"
     how = {**PHOTOGRAPHS, "data": name, "synth": (), "photographs": settings}
     return Workload(name, title, **how)
 
 
 def tiny(data, side):
-    """Returns a workload of square PNGs, in several files, because the workers of some contestants share out
-    files."""
+    """Returns the settings of a workload of square PNGs. They are in several files, because the workers of some
+    contestants each take whole files."""
     synth = ("--rows", "50000", "--rows-per-file", "10000", "--png", "--image", f"{side}x{side}")
     return {"data": data, "synth": synth, "cell": (side, side, 3)}
 
 
 def raw(name, form):
-    """Returns a workload of the pixels of tiny images, which raw.py makes from those of w4."""
+    """Returns a workload whose rows are raw pixels, which raw.py makes from the images of w4."""
     how = {"data": name, "synth": (), "cell": (3_072,), **TINY, "kind": "lists"}
     return Workload(name, f"the pixels of w4 as {form}, batches of 128", **how)
 

@@ -10,7 +10,7 @@ use reqwest::Client;
 use reqwest::header::RANGE;
 use rustls::crypto::ring;
 
-/// The bytes of a request.
+/// The number of bytes that one request asks for.
 const PIECE: u64 = 8 << 20;
 
 /// A byte range of the file at a URL.

@@ -9,14 +9,14 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 pub(crate) const FILES: usize = 16;
-/// The row groups of a file.
+/// The number of row groups in a file.
 pub(crate) const GROUPS: usize = 8;
-/// The rows of a row group, which take 4 MB.
+/// The number of rows in a row group, which takes 4 MB.
 const ROWS: usize = 40;
-/// The bytes of a row, about those of a photograph.
+/// The number of bytes in a row, about as many as in a photograph.
 const ROW_BYTES: usize = 100_000;
 
-/// The bytes of all rows.
+/// The number of bytes in all rows together.
 pub(crate) const BYTES: usize = FILES * GROUPS * ROWS * ROW_BYTES;
 
 /// Writes the data set into a temporary folder.

@@ -19,13 +19,13 @@ use forebay_store::source::TrafficStats;
 use server::{Link, Served, Server};
 use summary::Summary;
 
-/// The turns of each contestant.
+/// The number of runs for each contestant.
 const ROUNDS: u64 = 5;
 /// The numbers of simultaneous requests to try with the bare downloader; the best one counts.
 const AT_ONCE: [usize; 4] = [8, 16, 32, 64];
 /// The rows of a batch, which take 6.4 MB.
 const BATCH: u64 = 64;
-/// No request counts as under way once nothing has arrived for this long.
+/// All requests count as finished once nothing has arrived for this long.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// The result of one run.
@@ -77,7 +77,7 @@ fn near(folder: &Path) {
     print_rates(Link::Loopback, &own, &other, at_once);
 }
 
-/// Measures cold throughput over a distant link, and what it costs there that some answers are late.
+/// Measures cold throughput over a distant link, without and with some answers that are late.
 fn far(folder: &Path) {
     let at_once = best(folder, Link::Far);
     let (mut own, mut other, mut own_late, mut other_late) = (vec![], vec![], vec![], vec![]);
@@ -116,8 +116,8 @@ fn print_rates(link: Link, own: &[f64], other: &[f64], at_once: usize) {
     println!("  forebay / bare        {:8.3}{aim}", Summary::of_ratios(own, other));
 }
 
-/// Returns the traffic once no request is under way: what was fetched for the next epoch has arrived, and was
-/// needed.
+/// Waits until the counters stop changing, and returns the traffic. It then includes what the loader fetched
+/// ahead for the next epoch.
 #[allow(clippy::disallowed_methods, reason = "nobody tells when nothing happens")]
 fn settled(dataset: &Dataset) -> TrafficStats {
     let mut before = dataset.traffic();

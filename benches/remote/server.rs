@@ -23,8 +23,8 @@ const SERVE: &str = "--serve";
 const RATE: u64 = 200_000_000;
 /// The time to the first byte: the median, and the 99th percentile.
 const FIRST_BYTE: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(300));
-/// How often an answer is late (one in 50), and by how much. The late answers are fixed, because a random
-/// share of few requests might hit none.
+/// How often an answer is late (one in 50), and by how much. Every 50th answer is late; if they were drawn at
+/// random, a short run might have none.
 const LATE: (u64, Duration) = (50, Duration::from_secs(2));
 /// Only answers before this one can be late; no run makes as many requests.
 const LATE_UNTIL: u64 = 1_000;
@@ -144,7 +144,7 @@ pub(crate) fn serve() {
         builder = builder.link(fault_server::Link { first_byte, rate: Some(RATE), ..Default::default() });
     }
     if link == Link::FarAndLate {
-        // Each round delays other answers.
+        // Each round, whose number is the seed, delays different answers.
         for nth in (1 + seed * LATE.0 / ROUNDS..LATE_UNTIL).step_by(LATE.0 as usize) {
             builder = builder.rule(Match::get().nth(nth), Fault::delay(LATE.1));
         }

@@ -16,7 +16,8 @@ impl Summary {
         Summary { median: sorted[sorted.len() / 2], lowest: sorted[0], highest: sorted[sorted.len() - 1] }
     }
 
-    /// Summarises the ratios of two series, round by round: what slows the machine for a while slows both.
+    /// Divides two series round by round, and summarises the ratios. A slow phase of the machine slows both
+    /// results of a round.
     pub(crate) fn of_ratios(over: &[f64], under: &[f64]) -> Self {
         Summary::of(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
     }

@@ -60,7 +60,7 @@ def arguments():
 
 
 def prepare(point, options):
-    """Returns the data set of a point, drawn if it is absent, and the work of a contestant on it."""
+    """Returns the data set of a point and the work of a contestant on it; writes the data set if it is absent."""
     data, folder = DATA[point.data], options.data / point.data
     if options.check:
         whole, data = data.rows, data.small()
@@ -91,7 +91,7 @@ def contest(prepared, options):
     try:
         for _ in range(options.runs):
             ours = run("forebay", works, options)
-            # The loop by hand holds the number of row groups that forebay chose for the window.
+            # The loop by hand mixes the same number of row groups as forebay chose to.
             held = [replace(work, held=one.get("held", 1)) for work, one in zip(works, ours, strict=True)]
             for point, *both in zip(found, ours, run("by_hand", held, options), strict=True):
                 add(point, *both)
@@ -131,7 +131,7 @@ def main():
         axis = AXES[name]
         chosen = [point for point in axis.points if not options.points or point.name in options.points]
         prepared = {point.name: prepare(point, options) for point in chosen}
-        # To check, one process of each contestant has all points.
+        # With `--check`, each contestant runs all points of an axis in one process.
         parts = [list(prepared.values())] if options.check else [[one] for one in prepared.values()]
         points = dict(zip(prepared, (point for part in parts for point in contest(part, options)), strict=True))
         how = {"title": axis.title, "per_byte": axis.per_byte, "options": axis.options}

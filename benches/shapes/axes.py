@@ -9,7 +9,7 @@ from data import DATA, SMALL_BATCH
 
 @dataclass(frozen=True)
 class Point:
-    """One data set, and how it is read."""
+    """One point of an axis: a data set, and how a contestant reads it."""
 
     name: str
     data: str
@@ -39,10 +39,10 @@ class Axis:
 
 ROW_GROUPS = {"10": "10", "100": "100", "1k": "1k", "10k": "10k", "100k": "100k", "1M": "1m"}
 WINDOWS = {"1k": 1_024, "8k": 8_192, "64k": 65_536, "400k": 400_000, "default": None, "all": DATA["clicks-100k"].rows}
-# The rows of a batch. Where there are many columns, a pool holds whole batches, so that no rows remain to be
-# carried over.
+# The rows of a batch, by the number of columns. From 100 columns on, the row groups that are mixed together
+# make whole batches, so that no rows are carried over into the next ones.
 COLUMNS = {"1": 8_192, "10": 8_192, "100": 4_000, "1k": 1_000, "10k": 250}
-# The rows of a batch, by bytes of a cell.
+# The rows of a batch, by the data set; each is named after the type of its cells, and most also after their bytes.
 WIDTHS = {
     "uint8": 8_192,
     "int8": 8_192,
@@ -69,7 +69,7 @@ def mixed(data):
 
 
 def at(name, data, batch=8_192, **how):
-    """Returns a point where four row groups are mixed."""
+    """Returns a point where the rows of four row groups are mixed."""
     return Point(name, data, batch, mixed(data), **how)
 
 

@@ -8,12 +8,12 @@ PROCESSOR = "processor_seconds_per_1000_rows"
 
 
 def faster(point):
-    """Returns how many times as fast as the loop by hand forebay is, run by run."""
+    """Returns forebay's rate divided by that of the loop by hand, for each run."""
     return ratios(point["forebay"], point["by_hand"])
 
 
 def cheaper(point):
-    """Returns how many times forebay's processor time the loop by hand takes, run by run."""
+    """Returns the processor time of the loop by hand divided by forebay's, for each run."""
     return ratios(point["by_hand"], point["forebay"], PROCESSOR)
 
 
@@ -21,12 +21,12 @@ MEASURES = {"rate": faster, "processor time": cheaper}
 
 
 def times(point, measure):
-    """Returns the median of a ratio."""
+    """Returns the median of a ratio over the runs of a point."""
     return statistics.median(MEASURES[measure](point))
 
 
 def mixed(point, contestant):
-    """Returns how many rows are held at once, to mix them."""
+    """Returns the number of rows that a contestant holds at once to mix them."""
     return min(point["rows"], point[contestant][0]["held"] * point["group"])
 
 

@@ -14,19 +14,19 @@ import pyarrow.parquet as pq
 from work import FOLDER_KEY, SHARES
 
 FILES = 2
-# The rows of a batch of a small data set, which only shows that everything works: some hundred rows, in whole
-# batches.
+# The rows of a batch of a small data set. A small data set has some hundred rows, in whole batches, and only
+# shows that everything works.
 SMALL_BATCH = 8
 SMALL_SHARE = 500
 SMALL_GROUPS = 4
-# Random numbers do not compress, and a dictionary of them would double the work that the axis should show.
+# Random numbers do not compress. A dictionary of them would double the work, and so hide what an axis shows.
 PLAIN = {"compression": "snappy", "use_dictionary": False}
 BARE = {"compression": "none", "use_dictionary": False}
 
 
 @dataclass(frozen=True)
 class Data:
-    """One data set: the number of rows, how they are drawn and written, and what a user knows about them."""
+    """One data set: the number of rows, how they are drawn and written, and what the contestants are told of them."""
 
     rows: int
     group: int  # rows in a row group
@@ -45,7 +45,7 @@ class Data:
         return replace(self, rows=rows, group=-(-rows // SMALL_GROUPS))
 
     def write(self, folder):
-        """Draws it into a folder, which appears once it is complete."""
+        """Writes the data set into a folder, which appears once it is complete."""
         making = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
@@ -57,7 +57,7 @@ class Data:
         making.rename(folder)
 
     def parts(self, table):
-        """Yields the rows of each file: whole row groups, or the share of a source."""
+        """Yields the rows of each file: one source of a mix, or otherwise whole row groups."""
         if self.shares:
             ends = [self.rows * sum(self.shares[:at]) // sum(self.shares) for at in range(len(self.shares) + 1)]
             yield from (table.slice(first, end - first) for first, end in pairwise(ends))
@@ -73,7 +73,7 @@ def nulls(share):
 
 
 def encoded(encoding, compression="none"):
-    """Returns the options of a writer that uses the encoding of that name, or a dictionary."""
+    """Returns a data set that is written in the encoding of that name, or without a name with dictionaries."""
     how = {"use_dictionary": False, "column_encoding": encoding} if encoding else {"use_dictionary": True}
     return Data(1_000_000, 50_000, draw.categories, {"compression": compression, **how})
 

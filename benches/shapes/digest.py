@@ -1,5 +1,5 @@
-"""Sums over the values of batches that depend neither on the order of the rows nor on how they are cut into
-batches: those of two contestants are equal if both deliver the same rows.
+"""Sums over the values of batches. They depend neither on the order of the rows nor on how the rows are cut into
+batches, so they are equal for two contestants that deliver the same rows.
 """
 
 import zlib
@@ -18,7 +18,7 @@ def rows(batch):
 
 
 def sums(batch):
-    """Returns a sum for each column, and one that is the same only if the values of a row stay together."""
+    """Returns a sum for each column, and one over all columns that changes if a value moves to another row."""
     import numpy as np
 
     alike = {name: of_rows(column) for name, column in batch.items() if name not in UNLIKE}
@@ -28,7 +28,7 @@ def sums(batch):
 
 
 def of_rows(column):
-    """Returns a number for each row, of its values and their places in the row."""
+    """Returns a number for each row, which depends on its values and on their places in the row."""
     if isinstance(column, tuple):
         return of_lists(*column)
     if isinstance(column, list):
@@ -37,7 +37,7 @@ def of_rows(column):
 
 
 def weighed(cells):
-    """Returns a number for each row of a matrix."""
+    """Returns a number for each row of a matrix: the sum of its values, weighted by their places."""
     import numpy as np
 
     values = np.mod(np.nan_to_num(np.asarray(cells, np.float64), nan=PRIME / 2), PRIME)
@@ -45,7 +45,7 @@ def weighed(cells):
 
 
 def of_lists(values, *offsets):
-    """Returns a number for each list; the offsets begin with the innermost ones."""
+    """Returns a number for each list. If lists are nested, the offsets of the innermost ones come first."""
     import numpy as np
 
     bounds = offsets[-1]
@@ -61,7 +61,7 @@ def of_lists(values, *offsets):
 
 
 def of_texts(column):
-    """Returns a number for each row of texts that are objects of Python, or of lists of them."""
+    """Returns a number for each row, which is a Python string or a list of them."""
     import numpy as np
 
     cells = ([cell] if isinstance(cell, str) else cell for cell in column)

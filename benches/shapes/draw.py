@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# The share of nulls in each of the 13 numbers of Criteo's logs, and the number of values of each of its 26
-# categories.
+# Criteo's logs have 13 columns of numbers and 26 of categories: the share of nulls in each column of numbers,
+# and the number of distinct values in each column of categories.
 CLICK_NULLS = [0.45, 0.0, 0.21, 0.22, 0.03, 0.22, 0.04, 0.0005, 0.04, 0.45, 0.04, 0.76, 0.22]
 # fmt: off
 CLICK_VALUES = [
@@ -34,7 +34,7 @@ OBJECTS = 12  # at most, in each row
 
 
 def common_first(random, rows, values):
-    """Draws numbers from 0, each with a frequency about inverse to its rank, as words and products have."""
+    """Draws numbers from 0 on: small ones are frequent and large ones rare, like words in a text."""
     numbers = np.exp(random.random(rows, np.float32) * np.float32(np.log1p(values)))
     return np.minimum(numbers, values).astype(np.int32) - 1
 
@@ -76,7 +76,7 @@ def fixed_lists(length):
 
 
 def offsets(random, rows, length):
-    """Draws offsets of rows whose lengths are half to one and a half times ``length``."""
+    """Draws the offsets of rows that have between half and one and a half times ``length`` items."""
     lengths = random.integers(length // 2, length + length // 2, rows, endpoint=True)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
@@ -121,7 +121,7 @@ def fixed_binary(length):
 
 
 def tokens(length, vocabulary=50_257):
-    """Returns a function that draws lists of one length, as a type of variable length."""
+    """Returns a function that draws lists of equal length, in a column type that allows any length."""
 
     def draw(random, rows):
         begin = np.arange(rows + 1, dtype=np.int32) * length
@@ -150,7 +150,7 @@ def categories(random, rows):
 
 
 def texts(random, rows):
-    """Draws categories as text, and a target."""
+    """Draws columns of categories as text, and a target."""
     texts = pa.array(TEXTS)
     columns = {f"c{at}": texts.take(random.integers(len(TEXTS), size=rows)) for at in range(TEXT_COLUMNS)}
     return pa.table(columns | {"y": random.standard_normal(rows, np.float32)})
@@ -178,7 +178,7 @@ def numbers_and_target(columns):
 
 
 def structures(random, rows):
-    """Draws a number and a structure of ten numbers, with a structure of ten others in it."""
+    """Draws a number, and a structure of ten numbers that contains a structure of ten other numbers."""
 
     def ten(name, *more):
         arrays = [pa.array(random.standard_normal(rows, np.float32)) for _ in range(10)] + [array for _, array in more]
@@ -206,7 +206,7 @@ def captions(random, rows):
 
 
 def doubles(random, rows):
-    """Draws ten columns of float64 and ten of int64 that fit the types of half the size."""
+    """Draws ten columns of float64 and ten of int64, whose integers also fit int32."""
     drawn = {f"f{at}": random.standard_normal(rows, np.float32).astype(np.float64) for at in range(10)}
     return pa.table(drawn | {f"i{at}": random.integers(0, 2**31, rows) for at in range(10)})
 
@@ -219,7 +219,7 @@ def documents(random, rows):
 
 
 def photographs(random, rows):
-    """Lets forebay draw JPEG of 500x375, with the statistics of photographs."""
+    """Draws JPEGs of 500x375 with `forebay synth`; their statistics are like those of photographs."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "forebay", "synth", folder, "--rows", str(rows)]
         subprocess.run(words, check=True, capture_output=True)

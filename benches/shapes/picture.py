@@ -1,4 +1,4 @@
-"""The picture: one panel for each axis, with both ratios over its points."""
+"""Draws the picture: one panel for each axis, with both ratios at each of its points."""
 
 import math
 from html import escape
@@ -30,7 +30,7 @@ text { fill: #5d6670; } .title { fill: #1c2126; font-weight: 600; }
 
 
 class Scale:
-    """From a ratio to a height, by its logarithm; the same in all panels, so that they can be compared."""
+    """Maps a ratio to a height on a logarithmic scale, which all panels share so that they can be compared."""
 
     def __init__(self, values):
         self.low = max(tick for tick in TICKS if tick <= min([0.8, *values]) or tick == TICKS[0])
@@ -45,7 +45,7 @@ class Scale:
 
 
 def drawn(report):
-    """Writes the whole picture to a file."""
+    """Returns the whole picture as SVG text."""
     axes = {name: axis | {"points": measured(axis["points"])} for name, axis in report["axes"].items()}
     points = [point for axis in axes.values() for point in axis["points"].values()]
     scale = Scale([value for point in points for ratio in MEASURES.values() for value in ratio(point)])

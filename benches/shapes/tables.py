@@ -48,7 +48,7 @@ def cells(name, point):
 
 
 def table(points):
-    """Prints one line for each point, padded so that a terminal shows it well too."""
+    """Returns a Markdown table with a line for each point, padded so that a terminal shows aligned columns."""
     lines = [HEADS, *(cells(name, point) for name, point in points.items())]
     complete = [line for line in lines if line[2]]
     widths = [max(len(line[at]) for line in complete) for at in range(len(HEADS))]

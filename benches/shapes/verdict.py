@@ -1,5 +1,5 @@
-"""What is wrong with the figures: points where forebay is not fast enough, and neighbours that are too far
-apart."""
+"""Lists the problems in the figures: points where forebay is not fast enough, and neighbouring points of an axis
+whose speeds are too far apart."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ CELLS = "a cell of a few bytes costs the same whatever its width"
 SHORT = "a cell of tens of bytes costs nearly as much as one of hundreds: it is found, measured and copied by itself"
 ROWS = "the order of rows is worked out once for a row, of one column or of ten"
 LEVELS = "each item of a list has its levels, which say where a list ends and what is null; bytes have none"
-# Neighbours that are expected to be further apart, and why.
+# Neighbouring points whose speeds are expected to differ more, and why.
 REASONS = {
     ("row-groups", "10", "100"): CHUNKS,
     ("row-groups", "100", "1k"): CHUNKS,
@@ -30,7 +30,7 @@ REASONS = {
 
 
 def slow(report):
-    """Returns the points below the required ratio, one line for each measure."""
+    """Yields a line for each point and measure below the required ratio."""
     for name, axis in report["axes"].items():
         for at, point in measured(axis["points"]).items():
             for measure in MEASURES:

@@ -42,5 +42,5 @@ class Work:
 
     @property
     def kept(self) -> Path:
-        """The folder of what the loop by hand keeps on disk."""
+        """The folder in which the loop by hand keeps decoded rows."""
         return self.folder.with_suffix(".kept")

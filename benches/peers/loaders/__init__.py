@@ -1,13 +1,13 @@
 """The contestants, one file for each. A file defines
 
-NEEDS         modules that must be importable, without which it is listed as missing
+NEEDS         modules that must be importable; the contestant is listed as missing if one is not
 PACKAGES      distributions whose versions are reported
-ENVIRONMENT   the virtual environment that `setup` makes for it; None is that of the harness
+ENVIRONMENT   the virtual environment that `setup` makes for it; None is the environment of the benchmark itself
 WORKLOADS     the names of the workloads that it takes part in
-READS         the format that it reads; one that is not Parquet is converted to, once, and that is timed
+READS         the format that it reads; unless that is Parquet, the data is converted once, and the conversion is timed
 PIXELS        one sentence about its work on pixels
 epochs(work, threads[, converted])   a function from the number of an epoch to its batches
-mixed(work)   rows that it holds at once to mix them, as it is configured; all, if it draws from the places of all rows
+mixed(work)   the number of rows among which it mixes at once; all rows, if it draws from the whole data set
 convert(work, converted)             writes its format into the folder; absent where it reads Parquet
 CONVERTED     another contestant, whose converted files it reads; absent where it has its own
 """

@@ -49,8 +49,8 @@ def epochs(work, threads):
         return [pq.ParquetFile(file, memory_map=True).read_row_group(group) for file, group in chosen]
 
     def pools(number):
-        """Yields tables and the order of the rows of each: whole batches, while the remaining rows go into
-        the next table."""
+        """Yields tables, each with its rows in random order. The rows that do not fill a batch go into the next
+        table."""
         random = np.random.default_rng(number)
         order = [groups[at] for at in random.permutation(len(groups))]
         blocks = [order[at : at + together] for at in range(0, len(order), together)]
@@ -71,7 +71,7 @@ def epochs(work, threads):
         return [rows[at : at + work.batch] for at in range(0, len(rows), work.batch)]
 
     def table_batches(table, rows):
-        # numpy lets go of the interpreter while it gathers, so columns are gathered at the same time.
+        # numpy releases the interpreter's lock while it gathers, so the threads gather columns at the same time.
         gathered = decoders.map(lambda name: table[name].to_numpy().take(rows), table.column_names)
         columns = dict(zip(table.column_names, gathered))
         for at in range(0, len(rows), work.batch):

@@ -22,7 +22,7 @@ class Row:
 
 
 def mixed(work):
-    """Each worker has a buffer of its own."""
+    """Returns the size of a shuffle buffer; each worker has a buffer of its own."""
     return work.mixed
 
 

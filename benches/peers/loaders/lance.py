@@ -1,4 +1,4 @@
-"""Lance, with random rows that the workers of torch's DataLoader take a batch at a time."""
+"""Lance: the workers of torch's DataLoader take random rows, one batch at a time."""
 
 import pixels
 

@@ -15,7 +15,7 @@ PIXELS = pixels.SENTENCE
 
 
 def convert(work, converted):
-    """Writes LitData's index beside links to the files."""
+    """Links the Parquet files into the folder ``converted``, and writes LitData's index beside the links."""
     import litdata
 
     for file in work.files:

@@ -42,7 +42,7 @@ class Decoded:
 
 
 def mixed(work):
-    """MosaicML mixes rows within this block."""
+    """Returns the rows of a shuffle block, within which MosaicML mixes rows."""
     return work.mixed
 
 

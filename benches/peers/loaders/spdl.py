@@ -14,7 +14,7 @@ PREFETCHED = 2  # batches
 
 
 def convert(work, converted):
-    """Writes files that are named row-label."""
+    """Writes each photograph to a file named after its row number and its label."""
     import pyarrow.parquet as pq
 
     at = 0
@@ -46,7 +46,7 @@ def epochs(work, threads, converted):
     def epoch(number):
         order = np.random.default_rng(number).permutation(len(files)).tolist()
         built = PipelineBuilder().add_source(order).pipe(row, concurrency=threads).aggregate(work.batch).pipe(batched)
-        # One more thread puts batches together.
+        # One thread in addition to the decoding ones puts batches together.
         pipeline = built.add_sink(PREFETCHED).build(num_threads=threads + 1)
         with pipeline.auto_stop():
             yield from pipeline

@@ -1,10 +1,10 @@
 """The two contestants, each a module with
 
-NEEDS          modules that are imported before anything counts
+NEEDS          modules that are imported before anything is measured
 PACKAGES       distributions whose versions are reported
-built()        what else about their code decides the figures
+built()        how the code was built, where that affects the figures
 Loader(work)   opens the files
-  .epoch(number)  iterates over whole batches: dicts from the name of a column to its array; to values and offsets,
-                  the innermost ones first, where cells differ in length; or to texts as objects of Python
-  .held()         row groups that it mixes
+  .epoch(number)  iterates over whole batches: dicts from the name of a column to an array; where cells differ in
+                  length, to values and offsets, with the innermost offsets first, or to Python strings
+  .held()         the number of row groups that it mixes
 """

@@ -1,4 +1,4 @@
-"""The contestant forebay."""
+"""Runs each task with forebay's own loader."""
 
 import row_functions
 import work as settings
@@ -32,13 +32,13 @@ class Loader:
 
 
 class Task:
-    """What a user writes for one task: the loader's options, and what is taken from a batch."""
+    """One task as a user writes it: the loader's options, and a function that takes the columns from a batch."""
 
     def __init__(self, options=None, columns=None):
         self.options, self.columns = options, columns
 
     def opened(self, work):
-        """Returns the loader, and the plan that says how many row groups it mixes."""
+        """Returns the loader and its plan, which knows how many row groups it mixes."""
         loader = self.over(work, work.folder, batch_size=work.batch, threads=work.threads, drop_last=True)
         return loader, loader.plan()
 
@@ -86,7 +86,7 @@ def photographs(fb, work):
 
 
 def function(of_row, fb, work):
-    """Returns the options of a function of a row, if the work has one."""
+    """Returns the options that run ``of_row`` on each row, if the work asks for it."""
     if not work.workers:
         return {}
     workers = {
@@ -99,7 +99,7 @@ def function(of_row, fb, work):
 
 
 def cache(work):
-    """Returns a cache on the disk of the files, if the work asks for one."""
+    """Returns a cache in a folder beside the files, if the work asks for one."""
     import forebay as fb
 
     return work.tier and fb.DiskCache(work.folder.with_suffix(f".{work.tier}"), max_bytes="16GB", tier=work.tier)
@@ -116,8 +116,8 @@ def ragged(batch):
 
 
 def binary(batch):
-    """Returns binary cells as Arrow holds them: a Python object for each cell would cost both contestants the
-    same."""
+    """Returns the values and offsets of binary cells from Arrow. Neither contestant makes a Python object for each
+    cell, because that would cost both the same."""
     return {CONTENT: values_and_offsets(batch.column(CONTENT))}
 
 

@@ -28,7 +28,7 @@ TASKS = {
     "photographs": ("photographs", "Photographs"),
     "function": ("functions", "Processes"),
 }
-# The same for what is kept on disk.
+# The same for tasks that keep decoded rows on disk, by tier of the cache.
 KEPT = {"rows": ("kept", "Arrays"), "pixels": ("photographs", "Pixels")}
 
 
@@ -41,7 +41,7 @@ def Loader(work):
     import pyarrow as pa
 
     pa.set_cpu_count(work.threads)
-    # Thousands of files stay open.
+    # Thousands of files may be open at once, so the limit is raised.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     module, name = KEPT.get(work.tier) or TASKS[work.task]

@@ -1,4 +1,4 @@
-"""Files in folders that are named for a key, which becomes a column."""
+"""Reads files in folders whose names contain a key, and delivers the key as a column."""
 
 import numpy as np
 from work import FOLDER_KEY

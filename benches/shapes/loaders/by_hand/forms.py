@@ -1,4 +1,4 @@
-"""Rows whose columns take another form."""
+"""Loops that convert the columns they read before they gather rows."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from loaders.by_hand.rows import Rows
 
 
 class Flat(Rows):
-    """The numbers of structures, at any depth, as columns."""
+    """Delivers each number of a structure, at any depth, as a column."""
 
     def columns(self, table):
         while any(pa.types.is_struct(kind) for kind in table.schema.types):
@@ -19,7 +19,7 @@ class Flat(Rows):
 
 
 class Cast(Rows):
-    """Numbers of half the size, cast before they are gathered."""
+    """Casts numbers to half their size (float32 or int32) before it gathers them."""
 
     def columns(self, table):
         for name, column in super().columns(table):
@@ -27,7 +27,7 @@ class Cast(Rows):
 
 
 class Matrix(Rows):
-    """Columns of float32 as one matrix, whose rows are gathered."""
+    """Copies the columns of float32 into one matrix, and gathers the rows of the matrix."""
 
     def columns(self, table):
         names = [name for name in table.column_names if name.startswith("f")]
@@ -39,7 +39,7 @@ class Matrix(Rows):
 
 
 class Masks(Rows):
-    """Numbers with 0 in place of nulls, and masks that say where those were."""
+    """Delivers numbers with 0 in place of nulls, and masks that are False where a null was."""
 
     def columns(self, table):
         for name in table.column_names:

@@ -1,5 +1,5 @@
-"""A function of one row, in processes: each reads all row groups and makes every second batch, if there are two.
-Batches lie in memory that a process shares with the loop, until the loop asks for the next one.
+"""Runs a function of one row in processes. Each process reads all row groups, and makes every n-th batch if there
+are n processes. A batch stays in memory that the process shares with the loop until the loop asks for the next one.
 """
 
 import mmap
@@ -31,17 +31,17 @@ class Processes:
                 break
             yield batch
             maker.release()
-        # The others end this epoch too.
+        # Each other process also sends None at the end of the epoch.
         for other in self.makers:
             if other is not maker:
                 other.receive()
 
 
 class Maker:
-    """The loop's side of a process."""
+    """A process that makes batches, as the loop sees it."""
 
     def __init__(self, work, number):
-        # A fork shares this memory, and inherits what is imported.
+        # A forked process shares this memory, and has all modules imported already.
         context = get_context("fork")
         self.memory = mmap.mmap(-1, SLOTS * SLOT)
         self.pipe, end = context.Pipe()
@@ -62,7 +62,7 @@ class Maker:
 
 
 def run(work, number, memory, pipe):
-    """Makes the batches of a process, epoch after epoch."""
+    """Runs in the process number ``number``, and makes its batches, epoch after epoch."""
     rows = Rowwise(work)
     for epoch in count():
         for step, make in enumerate(rows.epoch(epoch)):
@@ -73,7 +73,7 @@ def run(work, number, memory, pipe):
 
 
 def written(batch, memory, place):
-    """Copies arrays into shared memory, and returns where each is."""
+    """Copies arrays into shared memory from ``place`` on, and returns the type, shape and place of each one."""
     found = {}
     for name, array in batch.items():
         found[name] = array.dtype.str, array.shape, place
@@ -87,7 +87,7 @@ def view(memory, dtype, shape, place):
 
 
 class Rowwise(Rows):
-    """Batches as functions that make them, because each process makes only some."""
+    """Yields functions that make batches instead of batches, because each process makes only some of them."""
 
     def batches(self, table, rows):
         columns = dict(self.columns(table))
@@ -95,7 +95,7 @@ class Rowwise(Rows):
 
 
 def collated(columns, chosen):
-    """Returns the results of the function for some rows as one array for each name."""
+    """Applies the function to each chosen row, and returns the results as one array for each name."""
     cells = zip(*(column.take(chosen).tolist() for column in columns.values()), strict=True)
     results = [row_functions.normalised(dict(zip(columns, values, strict=True))) for values in cells]
     return {name: np.array([result[name] for result in results]) for name in results[0]}

@@ -1,4 +1,4 @@
-"""Texts as the numbers of buckets: each text is hashed when it comes for the first time."""
+"""Turns texts into bucket numbers. Each text is hashed only once, when it first occurs."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,5 +1,5 @@
-"""Decoded rows that are kept on disk as plain arrays, from which batches are gathered through a mapping: no copy
-joins the row groups of a pool.
+"""Keeps decoded rows on disk as plain arrays, and gathers batches straight from the mapped files. Row groups that
+are mixed together need not be joined by a copy.
 """
 
 from itertools import pairwise
@@ -11,7 +11,7 @@ from loaders.by_hand.rows import Rows
 
 
 def kept(file, parts):
-    """Returns the mapped bytes of a file, which is made of arrays if it is absent."""
+    """Returns the mapped bytes of a file; if the file is absent, writes the arrays ``parts`` into it first."""
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
         making = file.with_suffix(".part")
@@ -23,7 +23,7 @@ def kept(file, parts):
 
 
 class Kept(Rows):
-    """Pools as the numbers of rows of the whole data set."""
+    """Shuffles row numbers of the whole data set, instead of tables that were read."""
 
     def begin(self, work):
         self.vocabulary = pa.array(work.vocabulary, pa.string())
@@ -41,7 +41,7 @@ class Kept(Rows):
 
 
 class Arrays(Kept):
-    """Columns of numbers, with texts as codes."""
+    """Keeps columns of numbers, and columns of texts as codes."""
 
     def begin(self, work):
         super().begin(work)
@@ -51,7 +51,7 @@ class Arrays(Kept):
             self.arrays[name] = kept(work.kept / f"{name}.bin", self.parts(name)).view(one.dtype)
 
     def parts(self, name):
-        """Yields a column file by file."""
+        """Returns an iterator over a column, with one array for each Parquet file."""
         return (self.numbers(name, file.read(columns=[name])[name]) for file in self.files)
 
     def batches(self, table, rows):

@@ -1,4 +1,4 @@
-"""Rows with lists: the items of a batch are found by their offsets, and gathered together."""
+"""Loops over rows with lists. The offsets of the lists give the places of all items of a batch."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ def joined(column):
 
 
 def items(offsets, rows):
-    """Returns the places of the items of lists, and where each list begins and ends among them."""
+    """Returns the places of all items of the lists in ``rows``, and the offsets of the lists in that result."""
     begins = offsets[rows].astype(np.int64)
     counts = offsets[rows + 1] - begins
     ends = np.concatenate([[0], np.cumsum(counts)])
@@ -24,7 +24,7 @@ def items(offsets, rows):
 
 
 class Lists(Rows):
-    """What all lists have in common: the columns of numbers beside them, and the rows of each batch."""
+    """Gathers the columns of numbers beside the lists, and lets a subclass gather the lists of each batch."""
 
     lists = "tokens"
 
@@ -37,7 +37,7 @@ class Lists(Rows):
 
 
 class Objects(Rows):
-    """Structures in lists: the items of a whole pool are gathered field by field."""
+    """Delivers lists of structures: for all rows that are mixed together, it gathers the items field by field."""
 
     def batches(self, table, rows):
         column, ids = joined(table["objects"]), table["id"].to_numpy().take(rows)
@@ -69,7 +69,7 @@ class Captions(Lists):
 
 
 class Texts(Captions):
-    """The texts as objects of Python."""
+    """Delivers captions as Python strings."""
 
     def delivered(self, texts, ends):
         flat = texts.to_numpy(zero_copy_only=False).tolist()
@@ -77,7 +77,7 @@ class Texts(Captions):
 
 
 class Padded(Lists):
-    """Lists of one length, cut or filled up, with a mask of the values."""
+    """Delivers lists cut or padded to one length, with a mask that is True for values."""
 
     def cells(self, column):
         values, offsets = column.values.to_numpy(), column.offsets.to_numpy()
@@ -105,7 +105,7 @@ class PaddedToLongest(Lists):
 
 
 def padded(values, begins, counts, length):
-    """Returns a matrix of lists: to copy each is cheaper than to work out the place of each value."""
+    """Copies lists one by one into a matrix, which is cheaper than computing the place of each value."""
     found = np.zeros((len(begins), length), values.dtype)
     for row, begin, count in zip(found, begins.tolist(), counts.tolist(), strict=True):
         row[:count] = values[begin : begin + count]

@@ -1,4 +1,4 @@
-"""A mix of tables by weight: each is gathered pool by pool, and batches are joined from slices of that."""
+"""Mixes tables by weight. Each table is gathered a few row groups at a time, and a batch joins slices of all."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from loaders.by_hand.rows import Rows
 
 
 class Source(Rows):
-    """A table whose next rows are asked for in any number."""
+    """A table that returns any requested number of its next rows."""
 
     def begin(self, work):
         super().begin(work)
@@ -22,7 +22,7 @@ class Source(Rows):
         self.pool, self.left, self.following = {}, 0, self.epoch(number)
 
     def next(self, rows):
-        """Yields the columns of the next rows in one part for each pool that they are in."""
+        """Yields the columns of the next rows, in several parts if they come from several pools of row groups."""
         while rows:
             if not self.left:
                 self.pool = next(self.following)
@@ -36,7 +36,7 @@ class Source(Rows):
 class Mixed:
     def __init__(self, work):
         self.work = work
-        # A batch of one row leaves no rows of a pool for the next one.
+        # With batches of one row, the rows of a pool always fill whole batches, so none go into the next pool.
         parts = [replace(work, folder=work.folder / str(at), batch=1) for at in range(len(SHARES))]
         self.sources = list(map(Source, parts))
 
@@ -44,13 +44,13 @@ class Mixed:
         return self.work.held
 
     def epoch(self, number):
-        """Yields batches until a source has no more rows for one."""
+        """Yields batches until one source has too few rows left for another batch."""
         for source in self.sources:
             source.restart(number)
         batch, whole = self.work.batch, sum(SHARES)
         steps = min(source.rows * whole // (share * batch) for source, share in zip(self.sources, SHARES, strict=True))
         for step in range(steps):
-            # The rows of each source up to a step are rounded, so that they add up.
+            # The running totals are rounded, not the counts of a step, so that the counts add up to a batch.
             before, after = (np.diff(np.cumsum([0, *SHARES]) * batch * at // whole) for at in (step, step + 1))
             wanted = zip(self.sources, (after - before).tolist(), strict=True)
             parts = [part for source, rows in wanted for part in source.next(rows)]

@@ -1,4 +1,4 @@
-"""Photographs: threads of ours decode, crop and resize with OpenCV, which lets them run at the same time."""
+"""Decodes, crops and resizes photographs with OpenCV, on several Python threads at the same time."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ TRIES = 10
 
 
 class Crops(Rows):
-    """Batches of crops of whole photographs, and their labels."""
+    """Makes batches of crops and labels from whole photographs."""
 
     def begin(self, work):
         cv2.setNumThreads(1)
@@ -28,7 +28,7 @@ class Crops(Rows):
         super().begin(work)
 
     def cropped(self, frame, labels, rows):
-        """Yields batches; ``frame`` is a function from a row to its whole photograph."""
+        """Yields the batches of ``rows``; ``frame`` returns the whole photograph of a row."""
         steps = self.steps(rows)
         begun = [self.ahead(frame, chosen) for chosen in steps[:AHEAD]]
         for at, chosen in enumerate(steps):
@@ -40,7 +40,7 @@ class Crops(Rows):
             yield {"image": out, "label": labels[chosen]}
 
     def ahead(self, frame, chosen):
-        """Begins a batch on the threads, and returns it with what is to be waited for."""
+        """Starts to fill a batch on the threads, and returns its array and the futures to wait for."""
         out = np.empty((len(chosen), SIDE, SIDE, 3), np.uint8)
 
         def fill(at):
@@ -54,7 +54,7 @@ class Crops(Rows):
 
 
 class Photographs(Crops):
-    """Photographs from their files."""
+    """Decodes photographs from the Parquet files."""
 
     def batches(self, table, rows):
         cells = joined(table["image"])
@@ -62,7 +62,7 @@ class Photographs(Crops):
 
 
 class Pixels(Crops, Kept):
-    """Photographs of one size whose pixels are kept on disk: what is left is to crop and to resize."""
+    """Keeps the pixels of photographs of one size on disk, so that an epoch only crops and resizes them."""
 
     def begin(self, work):
         super().begin(work)

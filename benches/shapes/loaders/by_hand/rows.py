@@ -1,10 +1,10 @@
-"""Rows of numbers and cells: row groups in random order, some of them read ahead together, and their rows
-permuted.
+"""Delivers rows of numbers and cells. It reads row groups in random order, a pool of several at a time, and
+permutes the rows of a pool.
 
-Files stay open, one call reads all columns that are wanted from a file, and a thread reads the next row
-groups meanwhile, beyond the end of an epoch too. Numbers are gathered column by column, so that the column
-stays in the processor's cache; wide cells are copied once, into their batch. Texts become codes by their
-dictionaries, and rows that pass a filter are read once and kept.
+Files stay open, and one call reads all columns that are wanted from a file. Meanwhile a thread reads the next
+pool, even that of the next epoch. Numbers are gathered column by column, so that the column stays in the
+processor's cache; wide cells are copied once, into their batch. Texts become codes through their dictionaries.
+Rows that pass a filter are read once and kept in memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from work import CONTENT, KEY
 
-# From this width on, the copy that joins the row groups of a pool costs more than finding each cell in
+# For cells wider than this, joining the row groups of a pool by a copy costs more than finding each cell in
 # Python.
 WIDE = 1 << 16  # bytes of a cell
 ROWS_FOR_THREADS = 1_000
 
 
 class Rows:
-    """Rows whose columns are numbers, or texts that become codes, or a single column of cells."""
+    """Delivers columns of numbers and of texts, which become codes, or a single column of cells."""
 
     columns_read = None  # the columns that are wanted; None: all
 
@@ -38,7 +38,7 @@ class Rows:
         self.begin(work)
 
     def begin(self, work):
-        """Begins to read; a filter's rows are read at once."""
+        """Begins to read the first pool; with a filter, reads all rows that pass it instead."""
         self.vocabulary = pa.array(work.vocabulary, pa.string())
         self.chosen = None
         if work.below is not None:
@@ -51,7 +51,7 @@ class Rows:
         return self.work.held
 
     def pools(self, number):
-        """Yields the row groups of an epoch in random order, as many at a time as are permuted together."""
+        """Returns the row groups of an epoch in random order, cut into pools whose rows are permuted together."""
         order = np.random.default_rng(number).permutation(len(self.groups))
         return [order[at : at + self.work.held] for at in range(0, len(order), self.work.held)]
 
@@ -67,13 +67,13 @@ class Rows:
         return [self.read_file(file, groups) for file, groups in chosen.items()]
 
     def read_file(self, file, groups):
-        """Reads with Arrow's threads, unless to wake them costs more than they save."""
+        """Reads with Arrow's threads, except for few rows, where waking the threads costs more than it saves."""
         file = self.files[file]
         rows = len(groups) * file.metadata.num_rows // file.num_row_groups
         return file.read_row_groups(groups, columns=self.columns_read, use_threads=rows >= ROWS_FOR_THREADS)
 
     def epoch(self, number):
-        """Yields whole batches; rows that remain of a pool go into the next one."""
+        """Yields whole batches; the rows of a pool that do not fill a batch go into the next pool."""
         random = np.random.default_rng(number)
         if self.chosen is not None:
             rows = random.permutation(len(self.chosen))
@@ -120,7 +120,7 @@ class Rows:
         return column.to_numpy()
 
     def codes(self, chunk):
-        """Returns codes of texts with a dictionary, each of which is looked up once."""
+        """Returns the codes of texts that have a dictionary; each entry of the dictionary is looked up once."""
         return self.code_of(chunk.dictionary).take(chunk.indices.to_numpy())
 
     def code_of(self, texts):
@@ -136,7 +136,7 @@ def is_number(kind):
 
 
 def gathered(column, cell):
-    """Returns a function from rows to their cells, in the way that is cheapest for the width and the type."""
+    """Returns a function that gathers the cells of rows, in the cheapest way for their width and type."""
     wide = column.nbytes > WIDE * len(column)
     if cell and not wide:
         cells = np.concatenate([fixed(chunk, cell) for chunk in column.chunks])

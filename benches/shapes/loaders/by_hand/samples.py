@@ -1,4 +1,4 @@
-"""Samples of several rows: those of the row groups of a pool are permuted together."""
+"""Delivers samples of several rows. The samples of a pool of row groups are permuted together."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from loaders.by_hand.rows import Rows
 
 class Samples(Rows):
     def epoch(self, number):
-        """Yields whole batches; samples that remain of a pool begin the first batch of the next one."""
+        """Yields whole batches; the samples of a pool that do not fill a batch begin the next pool's first batch."""
         random, rest, missing = np.random.default_rng(number), None, 0
         for pool in [*self.pools(number)[1:], self.pools(number + 1)[0]]:
             tables = self.coming.result()
@@ -27,12 +27,12 @@ class Samples(Rows):
             missing = self.work.batch - len(order) + whole
 
     def read(self, pool):
-        """Reads row groups one by one, because samples stay in them."""
+        """Reads row groups one by one, because a sample never spans two of them."""
         return [self.read_file(self.groups[at][0], [self.groups[at][1]]) for at in sorted(pool)]
 
 
 def together(first, second):
-    """Returns two parts of a batch as one."""
+    """Joins two parts of a batch."""
     return {name: both(first[name], second[name]) for name in first}
 
 
@@ -61,13 +61,13 @@ class Windows(Samples):
 
 
 def overlapping(column):
-    """Returns the windows from each row on as items of so many bytes, which numpy copies whole."""
+    """Views a column as overlapping windows, one from each row on; each is a single item that numpy copies whole."""
     count, size = len(column) - WINDOW + 1, column.itemsize
     return np.ndarray(count, f"V{WINDOW * size}", column, strides=(size,))
 
 
 class WindowsApart(Samples):
-    """Windows that share no row are rows of a matrix."""
+    """Delivers windows that share no rows: it reshapes a column into a matrix with one window a line."""
 
     def sampled(self, tables):
         whole = [len(table) // WINDOW * WINDOW for table in tables]
@@ -98,7 +98,7 @@ class Packs(Samples):
 
 
 def packed(lists):
-    """Returns the packs of a row group, and the borders of the lists in them."""
+    """Joins the lists of a row group into packs of fixed length, with the places where lists begin in each pack."""
     offsets = lists.offsets.to_numpy()
     tokens, end = lists.values.to_numpy()[offsets[0] : offsets[-1]], offsets[-1] - offsets[0]
     packs = -(-end // PACK)
@@ -113,7 +113,7 @@ def packed(lists):
     positions = np.arange(packs * PACK, dtype=np.int32)
     positions[:end] -= np.repeat(starts, lengths)
     positions[end:] -= end
-    # A pack has the beginnings of its lists, the beginning of what fills it up, and its end.
+    # The borders of a pack are the beginnings of its lists, the beginning of its padding if any, and its end.
     inside = starts - of_pack * PACK
     borders = [np.append(inside[begin:to], PACK) for begin, to in pairwise(first)]
     if end % PACK:
@@ -128,7 +128,7 @@ def packed(lists):
 
 
 class Buckets(Samples):
-    """Lists of similar length, as many as fit when all are as long as the longest of them."""
+    """Delivers lists of similar length, padded to the longest; a batch is as large as its size limit allows."""
 
     def sampled(self, tables):
         found = []
