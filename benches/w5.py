@@ -88,7 +88,7 @@ def hf(url, photographs, batch, threads, folder):
 
 
 def over_plain_http(worker):
-    """Adds the settings for plain HTTP that its downloader lacks."""
+    """Lets LitData's downloader use plain HTTP, for which it has no setting."""
     from litdata.streaming import downloader
 
     downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
@@ -98,7 +98,7 @@ def litdata(url, photographs, batch, threads, folder):
     import litdata as lit
     from litdata.streaming.item_loader import ParquetLoader
 
-    # LitData would write its index beside the files, where this server accepts nothing.
+    # LitData would write its index beside the files, but this server does not accept writes.
     os.mkdir(f"{folder}/index")
     lit.index_parquet_dataset(photographs, f"{folder}/index")
     folders = {"cache_dir": f"{folder}/cache", "index_path": f"{folder}/index"}
@@ -205,7 +205,7 @@ def served(options, *words):
 def one(name, options, words, epochs, step):
     """Runs a contestant in a process of its own, with a fresh server and a fresh folder."""
     with served(options, *words) as environment, tempfile.TemporaryDirectory() as folder:
-        # With caches in the home folder, epoch 1 would run like epoch 2.
+        # Caches in the home folder would survive from earlier runs, and epoch 1 would be as fast as epoch 2.
         environment |= {"XDG_CACHE_HOME": folder, "HF_HOME": folder}
         where = ["s3://photos", str(options.data / "w5")]
         task = json.dumps([name, *where, options.batch, options.threads, epochs, step, folder, str(options.program)])

@@ -21,7 +21,7 @@ WORLD = 2
 
 def main() -> None:
     arguments = parse()
-    # Threads do not survive a fork: training processes are spawned.
+    # The processes are spawned, because threads do not survive a fork.
     with multiprocessing.get_context("spawn").Pool(WORLD) as pool:
         shares = pool.starmap(share, [(arguments.photos, rank, WORLD) for rank in range(WORLD)])
     everything = share(arguments.photos, 0, 1)
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def share(photos: str, rank: int, world: int) -> tuple[int, list[str]]:
-    """The steps that a rank is given in an epoch, and its rows by the hash of their pictures."""
+    """Returns the number of steps of a rank in an epoch, and the hashes of the pictures that it got."""
     with fb.Loader(
         photos,
         columns=["image"],

@@ -1,4 +1,4 @@
-"""Trains under Accelerate to a number of steps; started again with more, it resumes there.
+"""Trains up to step N under Accelerate, and resumes there when run again with a larger N.
 
 forebay synth photos --rows 400
 accelerate launch examples/resume_accelerate.py photos 15

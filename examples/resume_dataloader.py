@@ -1,4 +1,4 @@
-"""Trains through torchdata's StatefulDataLoader to a number of steps; started again with more, it resumes there.
+"""Trains up to step N through torchdata's StatefulDataLoader, and resumes there when run again with a larger N.
 
 forebay synth photos --rows 400
 python examples/resume_dataloader.py photos 15

@@ -1,4 +1,4 @@
-"""Trains with JAX to a number of steps; started again with more, it resumes there.
+"""Trains up to step N with JAX, and resumes there when run again with a larger N.
 
 forebay synth photos --rows 400
 python examples/resume_jax.py photos 15

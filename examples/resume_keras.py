@@ -13,7 +13,7 @@ import forebay as fb
 
 
 class Interrupt(keras.callbacks.Callback):
-    """Stands for the machine being taken away in the second epoch of the first run."""
+    """Ends the first run in its second epoch without notice, as if the machine had been taken away."""
 
     def on_train_batch_end(self, batch, logs=None):
         if not resumes and train.state_dict()["epoch"] == 1 and batch == 6:

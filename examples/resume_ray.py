@@ -1,4 +1,4 @@
-"""Trains with Ray Train to a number of steps; started again with more, it resumes there.
+"""Trains up to step N with Ray Train, and resumes there when run again with a larger N.
 
 forebay synth photos --rows 400
 python examples/resume_ray.py photos 15

@@ -1,4 +1,4 @@
-"""Trains on a DataFrame of Spark to a number of steps, in two processes; started again with more, it resumes there.
+"""Trains up to step N on a DataFrame of Spark, in two processes, and resumes there when run with a larger N.
 
 forebay synth clicks --rows 4000 --table
 python examples/resume_spark.py clicks 15

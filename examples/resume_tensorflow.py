@@ -1,4 +1,4 @@
-"""Trains with TensorFlow to a number of steps; started again with more, it resumes there.
+"""Trains up to step N with TensorFlow, and resumes there when run again with a larger N.
 
 forebay synth photos --rows 400
 python examples/resume_tensorflow.py photos 15; python examples/resume_tensorflow.py photos 25

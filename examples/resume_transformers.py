@@ -1,4 +1,4 @@
-"""Trains with the Trainer of Transformers to a number of steps; started again with more, it resumes there.
+"""Trains up to step N with the Trainer of Transformers, and resumes there when run again with a larger N.
 
 forebay synth photos --rows 400
 python examples/resume_transformers.py photos 15

@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def join() -> fb.Shard:
-    """This process's share: all of it, unless a launcher says otherwise."""
+    """Returns this process's share of the rows: all of them, unless a launcher started it."""
     if "WORLD_SIZE" not in os.environ:
         return fb.Shard(rank=0, world=1)
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -89,7 +89,7 @@ def network(classes: int) -> nn.Module:
 
 
 def save(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, train: fb.Loader, step: int) -> None:
-    """Model and position belong together: the model has seen the rows that the loader counts as handed over."""
+    """Saves the model together with the loader's position, which counts exactly the rows that the model has seen."""
     if path is None:
         return
     whole = {
@@ -104,7 +104,7 @@ def save(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def resume(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, train: fb.Loader) -> int:
-    """Steps that were taken before, all of whose results are in place again."""
+    """Restores the checkpoint, if there is one, and returns the number of steps that were taken before it."""
     if path is None or not path.exists():
         return 0
     saved = torch.load(path, map_location="cpu", weights_only=True)

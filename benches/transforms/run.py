@@ -26,8 +26,8 @@ SEED = 17
 #: Batches between two readings of memory and processors.
 MEASURED = 10
 
-#: Batches before the clock starts, so that no process starts meanwhile and batches that were made ahead are
-# used up.
+#: Batches before the clock starts. By then all worker processes run, and the batches that were made ahead
+# are used up.
 BEFORE = 12
 
 
@@ -73,7 +73,7 @@ class Photos:
 def forebay(task):
     """Yields the batches of forebay."""
     threads = task["loader"] == "threads"
-    # A function that does nothing would leave little to wait for, so the decoder crops as well.
+    # With a function that does nothing, the decoder crops, so that the loader still has work to do.
     decode = fb.Image.fit(CANVAS).ragged() if task["function"] == "augment" else fb.Image.random_resized_crop(224)
     loader = fb.Loader(
         task["photos"],
@@ -97,8 +97,8 @@ def torch(task):
 def main():
     task = json.loads(sys.argv[1])
     cv2.setNumThreads(0)
-    # The guide recommends this: a DataLoader's workers share imports by forking, and these share them through
-    # their server.
+    # The guide recommends this. The workers of a DataLoader share imports because they are forked; those of
+    # forebay share the imports of the server that starts them.
     multiprocessing.set_forkserver_preload(["albumentations"])
     batches = torch(task) if task["loader"] == "torch" else forebay(task)
     for _ in range(BEFORE):
@@ -109,7 +109,7 @@ def main():
         rows += len(batch["label"])
         if number % MEASURED == 0:
             memory = max(memory, usage.memory()[1])
-            # The processes end with the epoch, and their times are no longer visible then.
+            # The times are read here, because they are gone when the worker processes end with the epoch.
             work = (usage.processors()[0] - worked) / rows
     print(json.dumps({"rate": rows / (time.monotonic() - began), "work": work, "memory": memory}))
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 # The folder from which the processes of contestants import `turns`.
 BENCHES = Path(__file__).parents[1]
-# Prints those modules among its arguments that an interpreter lacks.
+# A script that prints which of the modules in its arguments are not installed.
 FIND = """
 import importlib.util, json, sys
 tops = sorted({name.split(".")[0] for name in sys.argv[1:]})
 print(json.dumps([top for top in tops if not importlib.util.find_spec(top)]))
 """
 LONGEST = 160  # characters of a cause
-# Contestants talk; none looks for something on the net.
+# Contestants print few messages, and look for nothing on the network.
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "PYTHONWARNINGS": "ignore",
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
 }
-# Nor for a GPU, where it is not what is measured.
+# Hides the GPU, for benches that do not measure it.
 WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -45,7 +45,7 @@ def missing(python, needs):
 def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
     """Runs a script in a process of its own for at most `limit` seconds, and returns the result of the task."""
     home.mkdir(parents=True, exist_ok=True)
-    # Packages keep their caches in a home folder of the bench.
+    # The caches of packages go to a folder of the bench, and not to the user's home folder.
     path = os.pathsep.join(filter(None, [str(BENCHES), os.environ.get("PYTHONPATH")]))
     own = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
     child = subprocess.Popen(
@@ -57,7 +57,7 @@ def launch(python, script, task, limit, home, environment=WITHOUT_GPU):
         text=True,
         start_new_session=True,
     )
-    # Workers hold the pipes open, so this waits for the last line and not for the end of the file.
+    # This waits until the child exits and not until its pipes end, because its workers keep them open.
     printed, told = [], []
     ended = drain(child, printed, told, limit)
     if not ended:
@@ -92,6 +92,6 @@ def drain(child, printed, told, limit):
 
 
 def cause(told):
-    """Returns the last line of an error that says something, short enough for a table."""
+    """Returns the last line that looks like an error message, cut to a length that fits in a table."""
     errors = [line for line in told if ": " in line and not line.startswith(" ")] or told
     return errors[-1].strip()[:LONGEST] if errors else "ended without a result"

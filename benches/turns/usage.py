@@ -27,9 +27,9 @@ def family():
 
 
 def processors():
-    """Returns the seconds that the processors have worked so far: for the family, and for the whole machine."""
+    """Returns the processor seconds used so far: by this process and its descendants, and by the whole machine."""
     ended = os.times()
-    # The time of this process has no ticks, so that short runs have one too.
+    # The time of this process is not rounded to clock ticks, so that it is exact for short runs too.
     own = time.process_time() + ended.children_user + ended.children_system
     for process in family()[1:]:
         with suppress(OSError):
@@ -42,8 +42,8 @@ def processors():
 
 
 def memory():
-    """Returns the peak resident bytes of the family, which count shared pages in each process, and the bytes
-    now that no file backs."""
+    """Returns two sums in bytes over this process and its descendants: their peak resident memory, where shared
+    pages count in each process, and their present memory that no file backs, where they count once."""
     peak = own = 0
     for process in family():
         try:

@@ -109,7 +109,7 @@ def main() -> None:
     lines = []
     for (link, cache), runs in found.items():
         rates = [run["rate"] for run in runs]
-        # The ratio is taken run by run, so that both met the same machine.
+        # Each ratio is of two runs made one after the other, when the machine was in the same state.
         times = [run["rate"] / plain["rate"] for run, plain in zip(runs, found[link, "none"])]
         busy = middle([100 * run["busy"] for run in runs], "{:.0f} %")
         remote = middle([run["sent"] / 1e6 for run in runs], "{:,.1f}")

@@ -41,7 +41,7 @@ def parser(description: str | None, scale: float) -> argparse.ArgumentParser:
 
 @contextmanager
 def drawn(folder: Path | None, name: str, rows: int, *words: str) -> Iterator[Path]:
-    """Returns a data set of `forebay synth`, and draws it where it does not exist yet."""
+    """Yields the folder of a data set; `forebay synth` makes the data set if it does not exist yet."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(folder or temporary) / f"{name}-{rows}"
         if not any(path.glob("*.parquet")):
@@ -55,9 +55,10 @@ def stored_bytes(data: Path) -> int:
 
 
 def memory_for(size: int) -> int:
-    """The memory of a loader in which a data set of `size` bytes does not stay from one epoch to the next.
+    """Returns a memory limit for a loader, so low that a data set of `size` bytes is not kept for later epochs.
 
-    The published data sets were larger than memory. What is drawn here is not, and would be read once.
+    The published data sets were larger than memory. The data sets made here are smaller, and without the limit
+    the loader would read them only once.
     """
     return min(4 << 30, max(128 << 20, 4 * size))
 
@@ -99,7 +100,7 @@ def sent() -> int:
 def apart(task: Sequence[Any], environment: dict[str, str], python: str = sys.executable) -> Any:
     """Returns the answer of this script to `--one TASK`, run in a process and with cache folders of its own."""
     with tempfile.TemporaryDirectory() as home:
-        # With caches in the home folder, epoch 1 would run like epoch 2.
+        # Caches in the home folder would survive from earlier runs, and epoch 1 would be as fast as epoch 2.
         environ = {**os.environ, **environment, "XDG_CACHE_HOME": home}
         command = [python, sys.argv[0], "--one", json.dumps(task)]
         ran = subprocess.run(command, env=environ, capture_output=True, text=True)

@@ -65,7 +65,7 @@ CACHE_BYTES = 20 * 10**9
 
 
 def forebay(cache: Any, memory: int, batch: int, threads: int, epochs: int, folder: str) -> Iterator[int]:
-    """Rows of each batch, epoch after epoch."""
+    """Yields the number of rows of each batch, epoch after epoch."""
     import forebay as fb
 
     with fb.Loader(
@@ -85,7 +85,7 @@ def forebay(cache: Any, memory: int, batch: int, threads: int, epochs: int, fold
 
 
 def petastorm(cache: str, memory: int, batch: int, threads: int, epochs: int, folder: str) -> Iterator[int]:
-    """The same of Petastorm. One reader for all epochs: one that is closed takes its cache along."""
+    """Yields the same for Petastorm. One reader reads all epochs, because closing a reader deletes its cache."""
     import numpy as np
     from petastorm import TransformSpec, make_batch_reader
     from PIL import Image
@@ -123,7 +123,7 @@ def petastorm(cache: str, memory: int, batch: int, threads: int, epochs: int, fo
 
 
 def batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of `size` rows, the last one with the rest."""
+    """Yields lists of `size` rows; the last list has the remaining rows."""
     held: list[Any] = []
     for row in rows:
         held.append(row)
@@ -137,7 +137,7 @@ def batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
 def work(
     library: str, cache: str, memory: int, rows: int, batch: int, threads: int, epochs: int
 ) -> list[tuple[int, float, int]]:
-    """Of each epoch its rows, its seconds and the bytes that the store sent meanwhile; opening is of the first."""
+    """Returns the rows, the seconds and the bytes sent by the store in each epoch; the first includes opening."""
     laps = []
     importlib.import_module(library)
     with tempfile.TemporaryDirectory() as folder:

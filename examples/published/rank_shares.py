@@ -52,7 +52,7 @@ def loader(where: str, memory: int, rank: int, world: int, threads: int, cache: 
 
 
 def share(memory: int, rank: int, world: int, threads: int, cache: str | None, together: Barrier, results: Any) -> None:
-    """The record of a rank: its steps, each epoch's rows by checksum of pixels, seconds, bytes read."""
+    """Reads all epochs as one rank, and sends a record of each; checksums of their pixels identify the rows."""
     with loader(URL, memory, rank, world, threads, cache) as train:
         laps = []
         for _ in range(EPOCHS):
@@ -70,8 +70,8 @@ def share(memory: int, rank: int, world: int, threads: int, cache: str | None, t
 
 
 def run(memory: int, world: int, threads: int, cache: str | None) -> list[list[dict[str, Any]]]:
-    """The laps of each rank, all of them processes of their own."""
-    # Threads do not survive a fork: training processes are spawned.
+    """Returns the records of each rank's epochs; every rank runs in a process of its own."""
+    # The processes are spawned, because threads do not survive a fork.
     spawn = multiprocessing.get_context("spawn")
     results, together = spawn.Queue(), spawn.Barrier(world)
     about = (world, threads, cache, together, results)
@@ -85,7 +85,7 @@ def run(memory: int, world: int, threads: int, cache: str | None) -> list[list[d
 
 
 def once(laps: list[list[dict[str, Any]]], everything: Counter[int], epoch: int) -> bool:
-    """Whether the ranks were given all rows in an epoch, each exactly once but for those that were repeated."""
+    """Whether the ranks together got every row in an epoch, with fewer repeated rows than ranks."""
     given = Counter(row for rank in laps for row in rank[epoch]["rows"])
     return set(given) == set(everything) and given.total() - everything.total() < len(laps)
 

@@ -42,7 +42,7 @@ Batches = Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 def by_hand(data: Path, side: int, channels: int, pool: ThreadPoolExecutor | None, number: int) -> Batches:
-    """One epoch, as one would write it."""
+    """Yields the batches of an epoch, read by pyarrow and Pillow without a loader."""
     import pyarrow.parquet as pq
     from PIL import Image
 
@@ -65,12 +65,12 @@ def by_hand(data: Path, side: int, channels: int, pool: ThreadPoolExecutor | Non
 
 
 def loaded(train: Any) -> Batches:
-    """One epoch of forebay."""
+    """Yields the batches of an epoch of forebay."""
     return ((batch["image"], batch["label"]) for batch in train)
 
 
 def work(who: str, data: str, side: int, channels: int, threads: int, epochs: int) -> dict[str, Any]:
-    """Seconds of each epoch after the first, and the sums of the pixels and labels of the last one."""
+    """Returns the seconds of each epoch after the first, and the sums of the pixels and labels of the last one."""
     with tempfile.TemporaryDirectory() as folder:
         if who.startswith("forebay"):
             import forebay as fb
@@ -125,7 +125,7 @@ def main() -> None:
         sums = [found for name in names for found in runs[name]]
         assert all(found["rows"] == rows for found in sums), "a row was lost or delivered twice"
         assert len({found["labels"] for found in sums}) == 1, "not the same rows"
-        # Pillow rounds greys in another way: by less than half a step of 255.
+        # Pillow rounds grey levels differently, so the sums may differ by half a level for each pixel.
         spread = max(found["pixels"] for found in sums) - min(found["pixels"] for found in sums)
         assert spread <= (rows * side * side / 2 if channels == 1 else 0), "not the same pixels"
         for name in names:

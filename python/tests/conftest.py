@@ -24,21 +24,22 @@ import forebay as fb
 ROWS = 1_000
 # The most bytes that the tests have on disk at a time.
 WRITTEN = 3 << 30
-# The seconds after which a program hangs. No program of the tests takes as long, also on a busy machine.
+# The seconds after which a program counts as hanging: no program of the tests takes so long, even on a busy
+# machine.
 PATIENCE = 1800
-# The seconds within which a busy machine has done what an idle one does at once.
+# The seconds in which even a busy machine completes work that an idle one completes at once.
 SOON = 120
 
-# Every process starts its own cluster, and never joins one that another program has started on this machine
-# or left behind.
+# Every process starts its own Ray cluster, and never joins one that another program has started on this
+# machine or left behind.
 os.environ["RAY_ADDRESS"] = "local"
 
 
 def pytest_sessionstart() -> None:
     """Puts the files of the tests on a disk where a cache has room.
 
-    A cache leaves a tenth of a disk and 1 GiB free, and would keep nothing on a fuller disk, such as that of
-    a build machine. Memory is used instead if there is enough.
+    A cache leaves a tenth of a disk and 1 GiB free. It would keep nothing on a fuller disk, and the disks of
+    build machines are often full. Memory is used instead if there is enough.
     """
     folder, memory = tempfile.gettempdir(), "/dev/shm"
     if room(folder) < WRITTEN <= room(memory):
@@ -169,7 +170,7 @@ def until(holds: Callable[[], object], seconds: float = SOON) -> bool:
 
 
 def there(folder: Path, pattern: str) -> list[Path]:
-    """Returns the files of a pattern in a folder that another process may remove meanwhile."""
+    """Returns the files of a folder that match a pattern. Another process may remove the folder meanwhile."""
     try:
         return list(folder.glob(pattern))
     except FileNotFoundError:
@@ -177,9 +178,9 @@ def there(folder: Path, pattern: str) -> list[Path]:
 
 
 def quickest(attempt: Callable[[], float], limit: float, tries: int = 5) -> float:
-    """Returns the seconds of the quickest attempt; the first that takes less than the limit is the last.
+    """Returns the seconds of the quickest attempt, and makes no further attempt after one below the limit.
 
-    Other programs can hold the cores during an attempt, but what waits by itself waits in each.
+    Other programs can slow down some of the attempts, but a wait in the tested code slows down all of them.
     """
     best = float("inf")
     for _ in range(tries):
@@ -190,7 +191,7 @@ def quickest(attempt: Callable[[], float], limit: float, tries: int = 5) -> floa
 
 
 def alive(process: int) -> bool:
-    """Returns whether a process exists and has not ended; one that has ended stays until its parent asks."""
+    """Returns whether a process is running. One that has ended, but whose parent has not noticed, is not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):

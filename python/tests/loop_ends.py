@@ -72,7 +72,7 @@ class Ends:
             assert self.is_whole(train)
 
     def early(self) -> None:
-        """Leaves the loop at each batch."""
+        """Leaves the loop at the first batch, in the middle and near the end of an epoch."""
         with self.loader() as train:
             for stop in (1, 7, 19):
                 for at, batch in enumerate(self.batches(train), 1):  # noqa: B007  it is dropped below
@@ -115,7 +115,7 @@ class Ends:
             assert len(self.rows(stream)) == 950
 
     def interrupt(self) -> None:
-        """Ctrl-C while the loop waits for a batch."""
+        """Sends Ctrl-C while the loop waits for a batch."""
         slow = threading.Event()
 
         def wait(batch: Any) -> Any:

@@ -245,7 +245,7 @@ def _row(number):
         "grey_jpeg": ramp,
         "any_jpeg": photo[: 8 + number % 9],
     }
-    # In such a column, Petastorm raises an error for a null among times.
+    # These columns have no nulls. The times in ``at`` have none because Petastorm raises an error for them.
     always = ("at", "id", "small", "far", "matrix", "half", "strings", "packed_open", "png16", "grey16")
     if number % 3 == 0:
         row = {name: value if name in always else None for name, value in row.items()}
@@ -299,10 +299,10 @@ if __name__ == "__main__":
     import pyspark.serializers
 
     if not hasattr(pyarrow, "register_default_serialization_handlers"):
-        # Versions before 0.8 import this function, but call it only for process pools.
+        # Petastorm imports this function in versions before 0.8, but calls it only for process pools.
         pyarrow.register_default_serialization_handlers = None
     if not hasattr(pyspark.serializers, "_restore"):
-        # Old versions of PySpark replaced the named tuples that they pickled by these.
+        # Old versions of PySpark pickled a named tuple as a call of this function, which later ones lack.
         import petastorm.unischema
 
         def _restore(name, names, values):

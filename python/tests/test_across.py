@@ -317,7 +317,7 @@ def test_a_row_group_that_is_damaged_leaves_out_all_windows_with_its_rows(tmp_pa
         numbers(fb.Loader(tmp_path, samples=window, columns=["n", "x"]))
     with fb.Loader(tmp_path, samples=window, on_bad_row=fb.Skip(at_most=2000), batch_size=50) as loader:
         wanted = [n for n in range(2998) if not (998 <= n < 2000)]
-        # A window that fills batches without windows of their own occurs several times.
+        # A batch whose windows were all left out is filled with another window, which then occurs several times.
         assert list(dict.fromkeys(row[0] for row in numbers(loader))) == wanted
 
 

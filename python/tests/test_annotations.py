@@ -38,7 +38,7 @@ def test_metadata_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
     pq.write_table(table, where)
     seen = pa.schema(fb.Dataset(where).schema)
     assert (seen.metadata, seen.field("x").metadata or {}) == ({b"kept": b"so"}, {})
-    # The schema of the writer, which is stored beside it, is used.
+    # The writer's Arrow schema, which is stored in the same metadata, is still used.
     assert seen.field("d").type == pa.duration("s")
     assert rows(where) == table.to_pylist()
     plain = pa.table({"x": [1, 2]})
@@ -46,7 +46,7 @@ def test_metadata_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
     assert rows(made_by) == plain.to_pylist()
 
 
-# The bytes of a 32-bit date: its old annotation, and its logical type.
+# The bytes that annotate a column as a 32-bit date: the old annotation, and the logical type.
 DATE = b"\x25\x0c\x4c\x6c\x00\x00"
 
 ANNOTATIONS = {
@@ -68,5 +68,5 @@ def test_an_annotation_that_does_not_fit_leaves_the_physical_values(tmp_path: Pa
     assert [row["x"] for row in rows(path)] == [[{"a": value}] for value in want] if nested else want
     assert rows(path, columns=["id"]) == [{"id": at} for at in range(4)]
     if not nested and want is numbers:
-        # The order in which the statistics compare values is unknown.
+        # The filter does not rely on the statistics, because it is unknown in which order they compare values.
         assert rows(path, columns=["id"], filter=fb.col("x") < 0) == [{"id": 0}]

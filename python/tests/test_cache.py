@@ -29,8 +29,8 @@ def kept(loader: fb.Loader) -> dict[str, int]:
 
 
 def all_written(loader: fb.Loader) -> bool:
-    """Waits until what was missing is kept: rows are used before they are written, and a loader that is closed
-    does not wait long for the rest."""
+    """Waits until the cache has written all rows that it did not have. Rows are delivered before they are written,
+    and closing a loader does not wait long for unwritten rows."""
 
     def are_written() -> bool:
         cache = loader.stats().to_dict()["cache"]
@@ -84,7 +84,7 @@ def _run(where: str, cache: str, rank: int, results: multiprocessing.Queue[tuple
     counts = [Path(f"{cache}-{one}") for one in range(2)]
 
     def are_written() -> bool:
-        # An entry exists before it is counted.
+        # The ranks' counts are added up, because an entry exists on the disk before it is counted.
         counts[rank].write_text(str(kept(loader)["written"]))
         return sum(int(count.read_text() or 0) for count in counts if count.exists()) >= ROW_GROUPS
 
@@ -114,7 +114,7 @@ def test_a_cache_that_is_gone_stops_nothing(plain: Path, tmp_path: Path) -> None
     oracle = ids(small(plain).epoch(0))
     with small(plain, cache=fb.DiskCache(tmp_path / "rows", max_bytes="1GB", tier="rows")) as loader:
         assert ids(loader.epoch(0)) == oracle
-        # The next epoch may still be writing ahead.
+        # The loader may already be writing rows of the next epoch.
         while not (tmp_path / "rows").is_file():
             shutil.rmtree(tmp_path / "rows", ignore_errors=True)
             with contextlib.suppress(IsADirectoryError):
@@ -179,8 +179,8 @@ def test_coefficients_give_the_pixels_of_the_files(tmp_path: Path, progressive: 
 
 
 def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path: Path) -> None:
-    # The data set has 400 photographs three times: an epoch of less than 0.2 s measures nothing, which 400
-    # photographs may take on a fast machine.
+    # The data set has the 400 photographs three times. A fast machine reads 400 of them in less than 0.2 s, and
+    # no tier is chosen after an epoch as short as this.
     photos = tmp_path / "photos"
     photos.mkdir()
     for copy, file in itertools.product(range(3), (drawn / "photos").glob("*.parquet")):
@@ -245,7 +245,7 @@ def test_pixels_from_the_cache_are_those_of_the_files(photos: Path, tmp_path: Pa
             for ours, theirs in zip(plain.epoch(number), cached.epoch(number), strict=True):
                 assert ours["id"].tolist() == theirs["id"].tolist()
                 assert (ours["image"] == theirs["image"]).all()
-        # What does not fit is missing again in each epoch.
+        # With a small cache, the rows that do not fit are missing again in each epoch.
         assert max_bytes != "1GB" or all_written(cached)
         stats = cached.stats().to_dict()
     if max_bytes == "1GB":

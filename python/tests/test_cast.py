@@ -183,7 +183,7 @@ def test_nulls_are_those_of_the_new_type(tmp_path: Path) -> None:
         assert batch["n"].tolist() == [0, 0, 0] and not batch["n.mask"].any()
         assert batch["tokens"].tolist() == [[1, 9], [-1, -1], [3, -1]] and batch["tokens"].dtype == np.int16
         assert batch["tokens.mask"].tolist() == [[True, True], [False, False], [True, False]]
-    # A value of the stored type may not be a value of the new type.
+    # The value that fills nulls must be a value of the new type; 0.5 is one of the stored type only.
     with pytest.raises(fb.InvalidError, match="not a value of type int8"):
         fb.Loader(tmp_path, cast={"x": "int8"}, fill_null={"x": 0.5})
 
@@ -200,7 +200,7 @@ def test_other_options_see_the_new_type(numbers: Path, table: pa.Table) -> None:
             nested = np.array(rows["nested"].to_pylist()).astype(np.float16)
             assert batch["nested"].shape[1:] == (3, 2) and np.array_equal(batch["nested"], nested)
             assert batch["count"].tolist() == batch["id"].tolist()
-    # Without the cast, the value does not fit the stored type.
+    # Without the cast, the float16 tensor does not match the stored float64 values.
     with pytest.raises(fb.InvalidError, match=r"(?s)values are float64, not float16.*cast"):
         fb.Loader(numbers, decode=decode)
 

@@ -1,4 +1,4 @@
-"""Clips: the images of a list or of a window as one value, with one draw, and the promises that rows have."""
+"""Clips: the images of a list or of a window become one value with one random draw, and keep the guarantees of rows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def even(frames: int, available: int) -> list[int]:
 
 
 def alone(images: list[bytes], image: fb.Image, row: int, column: str, epoch: int = 0) -> np.ndarray:
-    """The images one by one, with the draws of their row."""
+    """Returns the images, each decoded by itself with the random draws of their row."""
     return fb.decode_image(images, image, seed=SEED, epoch=epoch, rows=[row] * len(images), column=column)
 
 
@@ -135,7 +135,7 @@ def test_images_that_draw_alone_differ_and_others_do_not(tmp_path):
 
 
 def test_random_images_depend_on_the_row_and_the_epoch_alone(data):
-    """The numbers of the images are found by their pixels."""
+    """The test finds out which images of a list were chosen by comparing pixels."""
     known = {row: fb.decode_image(CLIPS[row], WHOLE) for row in range(ROWS)}
 
     def numbers(options, epoch, **more):
@@ -244,7 +244,7 @@ def test_an_epoch_resumes_on_another_world(case):
         assert not later.keys() & found.keys()
         found |= later
     assert same(found, expected)
-    # Each step has the rows that it has on one process.
+    # Each step has the same rows over all processes as on a single process.
     for step, rows in enumerate(zip(*ids, strict=True)):
         assert sorted(sum(rows, [])) == sorted(order[step + 2])
 

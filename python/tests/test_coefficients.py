@@ -314,7 +314,7 @@ def test_a_folder_of_one_file_is_not_packed_into_itself(stored: Path, tmp_path: 
     for inside in (folder / "packed", folder):
         ran = forebay("pack", "--coefficients", folder, inside)
         assert ran.returncode == 2 and "inside the data set" in ran.stderr, ran.stderr
-    # The other files in its folder are not read with a file.
+    # If a single file is packed, its folder does not belong to the data set, and may hold the result.
     report("pack", "--coefficients", folder / "a.parquet", folder / "packed")
 
 
@@ -326,7 +326,7 @@ def test_what_an_interrupted_run_leaves_is_no_data_set(stored: Path, tmp_path: P
             while running.poll() is None and not there(out, ".forebay-unfinished/**/*.parquet"):
                 time.sleep(0.001)
             running.kill()
-        # It may have ended just before it would have been killed.
+        # The program may have ended by itself just before it was killed.
         if running.returncode != 0 and (out / ".forebay-unfinished").is_dir():
             break
     assert running.returncode == -signal.SIGKILL

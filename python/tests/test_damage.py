@@ -150,8 +150,8 @@ def test_texts_that_are_not_utf_8_are_damage_of_a_row_group(tmp_path: Path, enco
     assert any("UTF-8" in cause and "row group 0" in cause and 'column "c"' in cause for cause in refused)
 
 
-#: Row groups are read in pieces, each of which has some of the pages, or some of the rows of a list that is
-# read whole.
+#: Row groups are read in pieces of 16 rows. A piece has some of a column's pages, or some of its rows if the
+# whole column is read because it has lists.
 PIECES = fb.Shuffle(seed=1, piece_rows=16)
 
 
@@ -224,7 +224,7 @@ def test_a_row_group_whose_lists_are_damaged_is_skipped_in_pieces(tmp_path: Path
     )
     lists = pq.ParquetFile(file).metadata.row_group(0).column(1)
     damaged = bytearray(file.read_bytes())
-    # The header of the first page.
+    # This overwrites the header of the first page.
     damaged[lists.data_page_offset : lists.data_page_offset + 4] = b"\xff" * 4
     file.write_bytes(damaged)
     with pytest.raises(fb.CorruptError, match='row group 0, column "c"'):
@@ -273,7 +273,7 @@ def test_differences_of_numbers_that_are_not_whole_are_refused(tmp_path: Path) -
     pq.write_table(pa.table({"c": NUMBERS}), file, write_statistics=False, store_schema=False, **encoded("DELTA_BINARY_PACKED"))
     damaged = bytearray(file.read_bytes())
     footer = len(damaged) - 8 - int.from_bytes(damaged[-8:-4], "little")
-    # The type of the only column, in the schema and in its chunk. 2 is INT64, 5 is DOUBLE.
+    # This changes the type of the only column, in the schema and in its chunk, from INT64 (2) to DOUBLE (5).
     for at in range(footer, len(damaged) - 8):
         if damaged[at : at + 4] == b"\x15\x04\x25\x02" or damaged[at : at + 3] == b"\x15\x04\x19":
             damaged[at + 1] = 10

@@ -318,7 +318,7 @@ def test_memory_is_that_of_the_threads_whatever_the_headers_claim():
     assert fb.decode_image(files, on_bad_row=fb.Skip(at_most=40), skipped=skipped, threads=4) == []
     assert len(skipped) == 40
     assert fb.decode_image(files, CROP, on_bad_row="fill", skipped=[], threads=4).shape == (40, 16, 16, 3)
-    # They claim 1.5 GB together.
+    # The headers of the files claim 1.5 GB of pixels together.
     assert peak() - before < 512 << 20
 
 

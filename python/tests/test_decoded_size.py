@@ -21,7 +21,7 @@ UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def vectors() -> pa.Array:
-    """Returns a column of vectors of which one in fifty is not null."""
+    """Returns a column of vectors, all null except every fiftieth."""
     there = pa.array(np.ones(ROWS // 50 * LENGTH, np.float32))
     kept = pa.FixedSizeListArray.from_arrays(there, LENGTH)
     return kept.take(pa.array([row // 50 if row % 50 == 0 else None for row in range(ROWS)], pa.int64()))
@@ -140,5 +140,5 @@ def test_the_expected_memory_is_that_of_average_lengths_and_below_its_limit(tmp_
             assert numbers_of["peak_row_group_bytes"] < expected < 64e6
             assert expected <= most <= 2e9
             assert "peak memory about" in str(plan) and "at most" in str(plan)
-    # Half of the budget is kept for texts of unknown lengths, which hardly use it.
+    # The limit for texts includes half of the budget, because their lengths are unknown; numbers need no reserve.
     assert fb.Loader(tmp_path / "numbers.parquet", memory="2GB").plan().to_dict()["most_memory"] < 100e6

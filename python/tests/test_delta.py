@@ -73,7 +73,7 @@ write_deltalake(path, rows(200, 220), mode="overwrite")
 
 
 def interpreter() -> str:
-    """One that has deltalake."""
+    """Returns the path of a Python interpreter that has deltalake."""
     named = os.environ.get("FOREBAY_DELTALAKE_PYTHON")
     if named is None and find_spec("deltalake") is None:
         pytest.skip("deltalake is not installed")
@@ -269,7 +269,7 @@ def test_a_rank_that_waits_for_versions_says_so(tmp_path: Path, monkeypatch: pyt
 
 
 def followed(folder: Path, rank: int = 0, world: int = 1, follow: Any = True, **options: Any) -> fb.Mix:
-    """A mix of a table that is followed and one that is not, of which each row comes once in an epoch."""
+    """Returns a mix of a table that is followed and one that is not; each row comes once in an epoch."""
     sources = [
         (fb.Loader(folder / "grows", follow=follow, shuffle=fb.Shuffle(seed=1)), 1),
         (fb.Loader(folder / "stays", shuffle=fb.Shuffle(seed=2)), 1),
@@ -280,7 +280,7 @@ def followed(folder: Path, rank: int = 0, world: int = 1, follow: Any = True, **
 
 
 def of_sources(*ranks: Any) -> list[list[tuple[int, int]]]:
-    """The rows of each step of all ranks together."""
+    """Returns the rows of each step, of all ranks together, as pairs of the number of the source and the id."""
     steps = []
     for batches in zip(*ranks, strict=True):
         pairs = [pair for batch in batches for pair in zip(batch["source"].tolist(), batch["id"].tolist(), strict=True)]

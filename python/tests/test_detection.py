@@ -38,7 +38,7 @@ def ellipse(height: int, width: int, box: Any) -> np.ndarray[Any, Any]:
 
 
 def run_lengths(mask: np.ndarray[Any, Any]) -> list[int]:
-    """COCO's uncompressed run lengths, down the columns."""
+    """Returns COCO's uncompressed run lengths of a mask, which go down its columns."""
     pixels = mask.T.ravel()
     ends = np.flatnonzero(np.diff(pixels)) + 1
     lengths = np.diff(np.concatenate([[0], ends, [pixels.size]])).tolist()
@@ -161,7 +161,7 @@ def same(first: Any, second: Any) -> None:
 
 
 def changed(row: dict[str, Any], kind: str, found: dict[str, Any]) -> dict[str, Any]:
-    """What torchvision makes of a row with the geometry that was drawn."""
+    """Returns the row as torchvision transforms it with the same crop, flips and sizes."""
     torch = pytest.importorskip("torch")
     tv = pytest.importorskip("torchvision.tv_tensors")
     F = pytest.importorskip("torchvision.transforms.v2.functional")
@@ -182,9 +182,9 @@ def changed(row: dict[str, Any], kind: str, found: dict[str, Any]) -> dict[str, 
 
     def transformed(value: Any) -> Any:
         if kind in ("crop", "reflect", "edge"):
-            # Boxes move alike, whatever is repeated around them.
+            # Padding moves boxes in the same way in every mode.
             mode = "constant" if kind == "crop" or isinstance(value, tv.BoundingBoxes) else kind
-            # As much as any crop needs, but less than the image has to reflect.
+            # This is enough for any crop, but less than the side of the image, because more cannot be reflected.
             around = 45
             value = F.pad(value, [around] * 4, padding_mode=mode)
             value = F.crop(value, int(top) + around, int(left) + around, int(height), int(width))
@@ -266,7 +266,7 @@ def test_all_fields_of_an_object_go_with_its_box(data: Path, kind: str) -> None:
 
 
 def test_boxes_are_those_that_torchvision_keeps_around_a_crop(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torchvision's own transforms, whose draws are replaced by those that were made here."""
+    """torchvision's own transforms get the crops that forebay drew in place of their random numbers."""
     torch = pytest.importorskip("torch")
     v2 = pytest.importorskip("torchvision.transforms.v2")
     tv = pytest.importorskip("torchvision.tv_tensors")
@@ -282,7 +282,7 @@ def test_boxes_are_those_that_torchvision_keeps_around_a_crop(data: Path, monkey
         if not len(stored):
             assert row["objects.bbox"].shape == (0, 4)
             continue
-        # Half a pixel more than the sides and places that were drawn, which torchvision rounds down.
+        # torchvision rounds down, so it gets the drawn sides and places with half a pixel added.
         sides = [((width + 0.5) / whole_width - 0.3) / 0.7, ((height + 0.5) / whole_height - 0.3) / 0.7]
         corner = [(left + 0.5) / max(whole_width - width, 1), (top + 0.5) / max(whole_height - height, 1)]
         draws = iter([torch.tensor(sides), torch.tensor(corner)])

@@ -92,10 +92,10 @@ def test_nothing_is_left_however_a_loop_ends(door: str, plain: Path) -> None:
     script = textwrap.dedent(SCRIPT).replace("BATCHES", expression)
     script = script.replace("FORKED", str(door not in FORKS + THREADED))
     script = script.replace("INTERRUPTED", str(door not in (*FORKS, "tf_dataset")))
-    # TensorFlow imports Keras, and does not bear PyTorch beside it.
+    # TensorFlow imports Keras, which must not import PyTorch into the same process.
     backend = "tensorflow" if "tensorflow" in needed else "torch"
     environ = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    # Where `loop_ends` is.
+    # The script imports `loop_ends` from this folder.
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     began = time.monotonic()
     process = subprocess.Popen(

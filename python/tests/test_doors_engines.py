@@ -1,7 +1,7 @@
 """The same checks as in `test_doors` for the engines that start their own processes: Ray Train and Spark.
 
-The loop ends in each way in the process that trains, and the driver's wait for it ends too. When the driver
-has ended, none of its processes and files are left.
+The loop in the training process ends in each way, and Ctrl-C in the driver ends its wait for that process. When
+the driver has exited, none of its processes and files are left.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ SPARK = """
     next(stream)
 """
 
-#: Per engine: what it needs, what the machine needs for it, and the driver.
+#: For each engine: the required packages, the required programs, and the script of the driver.
 ENGINES = {"ray": (["ray", "torch"], [], RAY), "spark": (["pyspark", "torch"], ["java"], SPARK)}
 
 
@@ -223,7 +223,7 @@ def test_nothing_is_left_of_an_engine(engine: str, tmp_path: Path, temporary: Pa
     mark = f"{os.getpid()}-{engine}"
     environ = {**os.environ, MARK: mark, "TMPDIR": str(temporary), "CUDA_VISIBLE_DEVICES": ""}
     environ |= {"PYSPARK_PYTHON": sys.executable, "RAY_TRAIN_ENABLE_STATE_TRACKING": "0"}
-    # Where `loop_ends` is.
+    # The script imports `loop_ends` from this folder.
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     before = shared()
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HEAD) + textwrap.dedent(script)]

@@ -20,7 +20,7 @@ VIEW = fb.Image.random_resized_crop(24).flip().vertical_flip().color_jitter(0.5,
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pictures, the same pictures in the same and in half the size, and masks; ten rows of six clips."""
+    """Pictures, a copy of each in full size and in half size, and masks; the rows form six clips of ten rows."""
     folder = tmp_path_factory.mktemp("draws")
     random = np.random.default_rng(3)
     pictures = [np.kron(random.integers(0, 256, (8, 10, 3), np.uint8), np.ones((8, 8, 1), np.uint8)) for _ in range(ROWS)]

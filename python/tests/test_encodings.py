@@ -58,8 +58,7 @@ def xxh64(data: bytes, seed: int) -> int:
 
 
 def words(count: int = ROWS) -> list[str]:
-    """Returns words of which some are frequent, some are rare, and some are too long for the inline part of a
-    view."""
+    """Returns frequent and rare words. Some are too long to be stored inside an Arrow view."""
     rng = np.random.default_rng(5)
     known = ["Berlin", "Paris", "", "Zürich", "San Francisco, California", "x" * 40]
     return [known[place] for place in rng.zipf(1.5, count) % len(known)]
@@ -363,7 +362,7 @@ def test_unknown_values_are_counted(tmp_path: Path) -> None:
         assert loader.stats().to_dict()["unknown_values"] == 0
         codes = np.concatenate([batch["city"] for batch in loader])
         assert codes.tolist() == [0, 1, 1, 1, 0, 1]
-        # The null is not counted, whatever value fills it.
+        # Nulls are not counted, although the values that fill them are unknown too.
         assert loader.stats().to_dict()["unknown_values"] == 3 + 2
         assert "5 not in the vocabulary" in str(loader.stats())
         assert "forebay_values_unknown_total 5" in loader.stats().to_prometheus()
@@ -401,8 +400,8 @@ def test_lists_of_one_length_are_encoded_as_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
 def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dictionary: bool) -> None:
-    """Row groups are held as codes that are read from dictionaries, values or texts; a cache keeps the stored
-    values."""
+    """The loader holds codes, whether a column is stored with a dictionary or not; a cache keeps the values as they
+    are stored."""
     rng = np.random.default_rng(5)
     rows = 4_000
     cities = [f"a city with a name that no view has room for, {at}" if at % 2 else f"{at}" for at in range(40)]

@@ -35,7 +35,7 @@ class Store:
     root: str
     """The URL of the folder, without a slash at its end."""
     options: dict[str, str]
-    """``storage_options``."""
+    """The ``storage_options`` with which the folder is opened."""
     wrong: dict[str, str] | None = None
     """The options with a secret that the server refuses, if it refuses any."""
     missing: list[str] = field(default_factory=list)

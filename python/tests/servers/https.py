@@ -12,7 +12,7 @@ import pytest
 from . import Store
 from .process import find, free_port, running
 
-# One process, so that it reads what the user who runs the tests can read.
+# nginx runs as one process of the user who runs the tests, so that it may read the same files.
 CONFIGURATION = """
 daemon off;
 master_process off;

@@ -22,11 +22,11 @@ GUARD = Path(__file__).with_name("guard.py")
 
 # Seconds that a server may take to answer; the slowest takes three on two idle cores, far more on busy ones.
 PATIENCE = 300
-# Below the ports that Linux (32768) and macOS (49152) give out by themselves.
+# These ports are lower than those that Linux (from 32768) and macOS (from 49152) choose for programs.
 FIRST_PORT, LAST_PORT = 15_000, 32_000
 # Seconds between two checks of the server.
 PAUSE = 0.05
-# Ports that this process was given: two that are asked for together differ before anybody listens on one.
+# Ports that `free_port` has returned: it never returns one twice, even if no server listens on it yet.
 given: set[int] = set()
 
 
@@ -41,13 +41,13 @@ def find(name: str, program: str, *places: Path) -> str:
 
 
 def free_port() -> int:
-    """Returns a port that nobody listens on, and that the system gives to nobody who asks for any port."""
+    """Returns a port that nobody listens on, and that the system does not choose for a program that asks for any."""
     while True:
         port = random.SystemRandom().randrange(FIRST_PORT, LAST_PORT)
         if port in given:
             continue
         with socket.socket() as probe:
-            # Connections of the test before may still be on their way out.
+            # Connections of the previous test may still be closing.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))

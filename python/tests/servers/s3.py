@@ -1,4 +1,4 @@
-"""moto, which boto3's own users test with. It checks signatures if it is told to."""
+"""moto, an emulator of S3 and other services of AWS. It checks signatures if it is told to."""
 
 from __future__ import annotations
 
