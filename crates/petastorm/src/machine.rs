@@ -411,7 +411,8 @@ impl Machine<'_, '_> {
         self.push(HeapValue::Name(name))
     }
 
-    /// The error for an instance of an old-style class of Python 2. It names a class that is foreign.
+    /// The error for an instance of an old-style class of Python 2. If the class is not one that schemas use,
+    /// the error names it.
     fn old_instance(&mut self) -> forebay_base::Error {
         match self.name_written() {
             Ok(()) => self.damaged("it makes an instance of an old class"),

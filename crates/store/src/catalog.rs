@@ -469,8 +469,8 @@ impl Catalog {
         (stored.saturating_add(constants), are_known)
     }
 
-    /// Sums `cost` over the projected column chunks of `group`. Its arguments are a chunk and the number of
-    /// rows in its row group. The sum is an estimate if the footer has not been read.
+    /// Sums `cost` over the projected column chunks of `group`. The arguments of `cost` are a chunk and the
+    /// number of rows in its row group. The sum is an estimate if the footer has not been read.
     fn sum(
         &self,
         group: &Group,

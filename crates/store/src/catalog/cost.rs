@@ -11,7 +11,8 @@ use crate::snapshot::Constant;
 /// the validity.
 const ROW_OVERHEAD: u64 = 9;
 
-/// Chunks with at most this many decompressed bytes are not counted; each thread has that memory anyway.
+/// [`PageMemory`] leaves out the pages of a chunk if their cost is at most this many bytes, because each thread
+/// has that memory anyway.
 const LARGE_CHUNK: u64 = 8 << 20;
 
 /// The bytes of definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value
@@ -51,7 +52,8 @@ impl PageMemory {
         let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
         let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
-        // Values of a fixed number of bytes are decompressed directly into the Arrow buffer.
+        // Under these conditions, forebay decompresses values of a fixed number of bytes (`is_cells`) directly
+        // into the Arrow buffer, so their pages take no additional memory.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
             return self;
         }
@@ -96,7 +98,7 @@ impl ColumnChunk<'_> {
     }
 
     /// The bytes of the definition and repetition levels that are kept while the chunk is decoded. If a
-    /// decoded value is smaller than [`value_width`] counts, the difference is used for its levels.
+    /// decoded value is smaller than [`value_width`], its levels fill the difference, so less is counted here.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {
@@ -193,7 +195,8 @@ fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
     values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
 }
 
-/// The bytes that a column with a single value takes for `rows` rows: a number or a view for each row.
+/// The bytes that a column with a single value takes for `rows` rows: for each row a number or a view, and a
+/// bit that says whether it is null.
 pub(super) fn constant(constant: &Constant, rows: u64) -> u64 {
     let width = constant.value.data_type().primitive_width().unwrap_or(size_of::<u128>());
     rows.saturating_mul(width as u64).saturating_add(rows.div_ceil(u64::from(u8::BITS)))
