@@ -11,8 +11,8 @@ use crate::snapshot::Constant;
 /// the validity.
 const ROW_OVERHEAD: u64 = 9;
 
-/// [`PageMemory`] leaves out the pages of a chunk if their cost is at most this many bytes, because each thread
-/// has that memory anyway.
+/// [`PageMemory`] leaves out the pages of a chunk if their cost is at most this many bytes, because each
+/// thread has that memory anyway.
 const LARGE_CHUNK: u64 = 8 << 20;
 
 /// The bytes of definition and repetition levels, 16 bits each, that the Parquet crate keeps for each value
@@ -52,8 +52,8 @@ impl PageMemory {
         let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
         let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
-        // Under these conditions, forebay decompresses values of a fixed number of bytes (`is_cells`) directly
-        // into the Arrow buffer, so their pages take no additional memory.
+        // Under these conditions, values of a fixed number of bytes (`is_cells`) are decompressed directly into
+        // the Arrow buffer, so their pages take no additional memory.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
             return self;
         }
@@ -98,7 +98,7 @@ impl ColumnChunk<'_> {
     }
 
     /// The bytes of the definition and repetition levels that are kept while the chunk is decoded. If a
-    /// decoded value is smaller than [`value_width`], its levels fill the difference, so less is counted here.
+    /// decoded value is smaller than [`value_width`], its levels fill the difference, so less is counted.
     pub fn levels(&self) -> u64 {
         let descriptor = self.column;
         if descriptor.path().parts().len() == 1 || self.is_read_by_itself() {

@@ -169,7 +169,7 @@ fn is_base64(text: &str) -> bool {
     text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.chars().all(is_digit)
 }
 
-/// Sets the account and, if it is not the default, the endpoint by the host of a URL.
+/// Reads the account from the host of a URL, and also the endpoint if it is not Azure's default one.
 fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     let malformed = || {
         Error::invalid("the URL's host is not an Azure account's")

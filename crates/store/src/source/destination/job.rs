@@ -104,7 +104,7 @@ impl Destination {
         }
     }
 
-    /// The error of a place that belongs to another job.
+    /// The error for a destination that has the files of another job, whose record is `earlier`.
     fn of_another(&self, earlier: &str, record: &str) -> Error {
         let cause = format!("the folder has the files of another run: {}", difference(earlier, record));
         Error::invalid(cause)
@@ -159,8 +159,8 @@ impl Destination {
     }
 }
 
-/// In which way the job of the record `earlier` differs from that of `now`. Records are JSON, and may have
-/// the `options` of the command by their names, and who it was `written_by`.
+/// Describes how the job of the record `earlier` differs from that of `now`. A record is JSON. It may have the
+/// options of the command, by name, under `options`, and the program that wrote it under `written_by`.
 fn difference(earlier: &str, now: &str) -> String {
     let parsed = |record: &str| serde_json::from_str(record).unwrap_or(Value::Null);
     let (earlier, now): (Value, Value) = (parsed(earlier), parsed(now));

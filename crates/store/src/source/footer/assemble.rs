@@ -282,9 +282,9 @@ impl DeliveredColumns {
     }
 }
 
-/// The columns that a file delivers: first the stored columns, of which a constant replaces any of the same
-/// name, and then the other constants. With a declared schema, the file delivers the columns of that schema
-/// instead; those of the file must have types that can be read as the declared ones.
+/// The columns that a file delivers: first the stored columns, and then the constants. A constant takes the
+/// place of a stored column with the same name. With a declared schema, the file delivers the columns of that
+/// schema instead; the file's own columns must have types that can be read as the declared ones.
 fn stored_and_constant(
     stored: &Schema,
     constants: &[Constant],
@@ -321,7 +321,8 @@ fn nullable_values(entries: &FieldRef) -> FieldRef {
     Arc::new(entries.as_ref().clone().with_data_type(DataType::Struct(members.collect())))
 }
 
-/// Makes a field and all fields inside it nullable, because the file has not been read to know better.
+/// Makes a field and all fields inside it nullable, because the file may have nulls in any of them. Only the
+/// keys of maps stay as they are.
 fn nullable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),

@@ -1,5 +1,5 @@
-//! Refuses a name node that accepts anyone if the configuration demands Kerberos. Java's client does so too,
-//! but the Rust client that is used here does not.
+//! If the configuration demands Kerberos, refuses a name node that accepts clients without authentication.
+//! Java's client does so too, but the Rust client that is used here does not.
 //!
 //! Before the first request, each configured name node is asked for its authentication methods over a
 //! connection of its own. A node that cannot be reached is ignored here: the client then fails by itself, or
@@ -119,7 +119,8 @@ pub(super) struct Guarded {
     door: Arc<Door>,
 }
 
-/// The name nodes to check. `is_open` is set once they have been asked and none of them accepts anyone.
+/// The name nodes to check. `is_open` is set once all of them have been asked, and none was found to accept
+/// clients without authentication.
 #[derive(Debug)]
 struct Door {
     name_nodes: Vec<String>,
