@@ -22,7 +22,7 @@ const STYLE: &str = include_str!("page/style.css");
 
 /// The element by which a page of this program is recognised.
 const MARK: &str = "<meta name=\"generator\" content=\"forebay\">";
-/// The element that holds the report as JSON, up to the end of the script.
+/// The opening tag of the script element that holds the report as JSON.
 const JSON: &str = "<script type=\"application/json\" id=\"report\">";
 const JSON_END: &str = "</script>";
 

@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows with a list of `0..row` each.
+    /// Makes a row for each number in `range`: the row of number `row` holds the list of 0 to `row - 1`.
     fn rows(range: std::ops::Range<i32>) -> RecordBatch {
         let mut lists = ListBuilder::new(Int32Builder::new());
         range.for_each(|row| lists.append_value((0..row).map(Some)));

@@ -73,7 +73,7 @@ pub(crate) fn head(report: &Value, figures: &[Figure], against: Option<Against<'
     cards + "</dl>\n"
 }
 
-/// Renders the table of all figures. If there is an earlier run, each row also has its value and the ratio.
+/// Renders the table of all figures. With an earlier run, each row also has the earlier value and the ratio.
 pub(crate) fn all(report: &Value, groups: &[Group], against: Option<Against<'_>>) -> String {
     let mut table = String::from("<div class=\"wide\"><table>\n<caption>All figures</caption>\n");
     if let Some(before) = against {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::axis::Axis;
 use super::html::escaped;
 
-/// The size of a plot in its own units; the page scales it to its width. On a page 420 pixels wide, the plot
-/// is about 370 pixels wide and its texts are still readable.
+/// The width and height of a plot in SVG units; a page scales the plot to fill the page's width. On a page
+/// 420 pixels wide, the plot is about 370 pixels wide and its texts are still readable.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 310.0;
 /// The height of a horizontal bar, which is enough for the texts in it.
@@ -18,7 +18,7 @@ const LEFT: f64 = 112.0;
 const RIGHT: f64 = 40.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 62.0;
-/// The position of the y axis's title, a horizontal line above the plot. Text that is rotated to stand beside
+/// The vertical position of the y axis's title. The title stands above the plot, because text rotated beside
 /// the axis would collide with long numbers.
 const TITLE_LINE: f64 = 19.0;
 /// A horizontal bar that is longer than this share of the width has its label inside.

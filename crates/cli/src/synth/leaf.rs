@@ -9,7 +9,8 @@ use crate::random::Random;
 /// The step between the hues of neighbouring classes. It is the golden ratio less 1, whose
 /// multiples are spread evenly for any number of classes.
 const HUE_STEP: f32 = 0.618_034;
-/// The outlines that tell classes apart. Surfaces of the background use only the first three.
+/// The outlines of surfaces. Shapes that show a class use all six; the random surfaces behind them use only
+/// the first three.
 const OUTLINES: [Outline; 6] =
     [Outline::Ball, Outline::Crate, Outline::Diamond, Outline::Cone, Outline::Ring, Outline::Star];
 /// The number of stripes per radius of a striped shape.
@@ -44,7 +45,7 @@ pub(super) struct PaintedLeaf {
 }
 
 impl PaintedLeaf {
-    /// A random surface of the background, with a hue near `hue`.
+    /// Makes a random surface that is drawn behind the shapes of the picture's class, with a hue near `hue`.
     pub(super) fn any(canvas: &Canvas, random: &mut Random, radius: f32, hue: f32, contrast: f32) -> Self {
         let saturation = 0.5 * random.unit().powi(2);
         PaintedLeaf {

@@ -5,7 +5,7 @@
 
 use crate::random::Random;
 
-/// The side of a tile in texels. It is a power of two, so that coordinates wrap around by a mask.
+/// The side of a tile in texels. It is a power of two, so that a bit mask can wrap coordinates around.
 const SIDE: usize = 512;
 /// The strength of an octave (a layer of noise) relative to the octave before it, which is half as fine.
 const PERSISTENCE: f32 = 0.75;

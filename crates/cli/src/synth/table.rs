@@ -79,8 +79,8 @@ fn numbers(random: &mut Random, rows: usize, nulls: f32) -> Float32Array {
 fn heavy_tailed(random: &mut Random) -> f32 {
     const MEAN: f32 = 2.0;
     const SPREAD: f32 = 1.5;
-    // The sum of twelve uniform numbers would be closer to a normal distribution. Three are faster, and the
-    // logarithm shapes the tail anyway.
+    // The sum of twelve uniform numbers would be closer to a normal distribution. Three are faster, and `exp`
+    // makes the tail long anyway.
     let bell = 2.0 * (random.unit() + random.unit() + random.unit() - 1.5);
     (MEAN + SPREAD * bell).exp().floor()
 }

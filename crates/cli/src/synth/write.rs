@@ -20,8 +20,8 @@ use super::order::{FileLayout, Order, RowKind};
 use super::{encode, mlperf, table};
 use crate::parquet_files::{self, name, to_disk};
 
-/// The number of rows drawn between two updates of the progress bar: a multiple of the usual numbers of
-/// cores.
+/// The number of pictures or token lists made between two updates of the progress bar. It is a multiple of
+/// common numbers of cores, so that each core makes equally many.
 const ROWS_AT_A_TIME: u64 = 64;
 
 /// The number of embeddings made at a time, each of which takes 2 MB.
