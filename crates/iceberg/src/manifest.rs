@@ -18,7 +18,7 @@ const ENTRY: &[i32] = &[
 const PARTITION: i32 = 102;
 
 /// The name and field id of the column in which rewritten files keep the row ids that their rows had before.
-/// If it is null, the row's id is the file's first id plus the row's position.
+/// A row with null in this column has the file's first row id plus the row's position as its id.
 pub const ROW_ID_COLUMN: (&str, i32) = ("_row_id", 2_147_483_540);
 
 /// An entry of a list of manifests. A manifest is a file that lists files of the table.
@@ -34,8 +34,8 @@ pub struct Manifest {
     pub(crate) sequence: i64,
     /// Whether the manifest lists files that delete rows, and not data files.
     pub(crate) has_deletes: bool,
-    /// The id of the first row in the first file of the manifest that states no such id itself; `None` if the
-    /// table does not track row ids.
+    /// The row id from which the manifest numbers the rows of those of its files that state no first row id
+    /// themselves; `None` if the table does not track row ids.
     pub(crate) first_row_id: Option<i64>,
 }
 

@@ -18,8 +18,8 @@ pub struct Table {
     pub partitions: Vec<Vec<(usize, ArrayRef)>>,
     /// The live files, sorted by location.
     pub files: Vec<TableFile>,
-    /// For each column with statistics in the manifests, its name and its statistics. Those of a file are at
-    /// the file's index [`listed`](TableFile::listed).
+    /// The statistics of the columns that have any in the manifests, by column name. The index of a file in
+    /// them is [`listed`](TableFile::listed).
     pub statistics: BTreeMap<String, ColumnStatistics>,
     /// The files that delete rows by position.
     pub positions: Vec<Positions>,

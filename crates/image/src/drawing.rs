@@ -16,7 +16,7 @@ pub struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// For an image that follows another image, whose geometry is `of`.
+    /// The drawing of an image that follows another one. `of` is the geometry of that other image.
     pub fn following(key: RowKey, of: &'a Drawn) -> Self {
         Drawing { key, of: Some(of), boxes: BoxesOfImage::default() }
     }

@@ -39,8 +39,8 @@ impl Drawn {
         self.seen
     }
 
-    /// The size in which the image is delivered: that of the result, or smaller if images keep their aspect
-    /// ratio.
+    /// The size of the image in the result. It is smaller than the result if the image is placed on a canvas
+    /// that it does not fill.
     pub fn target(&self) -> Size {
         self.target
     }

@@ -145,8 +145,8 @@ fn pass_block<const CHANNELS: usize>(
     pixels: &mut [[u8; CHANNELS]; BLOCK],
     is_sum_wanted: bool,
 ) -> u64 {
-    // Channels are separated while they are bytes, and joined when they are bytes again, because a register
-    // holds four times as many bytes as floats.
+    // The channels are separated before the bytes become floats, and joined after the floats are bytes again,
+    // because a register holds four times as many bytes as floats.
     let mut bytes = [[0; BLOCK]; CHANNELS];
     for at in 0..BLOCK {
         for channel in 0..CHANNELS {

@@ -13,7 +13,8 @@ const LEVELS: usize = LevelGroup::<LANES>::LEVELS;
 const HALVES: usize = 2;
 /// The number of bytes of a half.
 const HALF: usize = 16;
-/// The offset of a group's last 16 levels. A half register loads them if the first 16 do not suffice for it.
+/// The offset of a group's last 16 levels. Half a register is loaded from here if any of its results needs a
+/// level after the first 16 of the group.
 const LATER: usize = LEVELS - HALF;
 /// Shuffle indices that set the upper three bytes of a 32-bit number to zero.
 const ZEROS: u32 = 0x8080_8000;
