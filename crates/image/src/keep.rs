@@ -170,8 +170,8 @@ impl Image {
             }),
             Form::Resized | Form::Coefficients => self.before_compression(),
         };
-        // The header stores the size from which the part to show will be computed. That is the original size
-        // for a random crop and for a place on a canvas; other framings show the whole kept image.
+        // The header stores `drawn_on`. From this size, decoding later computes a random crop or the position
+        // on a canvas, so it is the original size, except for framings that show the whole kept image.
         let drawn_on = match self.framing {
             Framing::Resize | Framing::CenterCrop => size,
             _ => seen,
@@ -240,8 +240,8 @@ impl Image {
         }
     }
 
-    /// The spec without the options that do not affect the kept pixels, which are those of the first random
-    /// step and all later steps. Its number type can hold the levels of every file.
+    /// The spec without the options of the first random step and of all later steps, because those do not
+    /// affect the kept pixels. Its number type can hold the levels of every file.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.layout(Layout::Nhwc).dtype(match self.depth() {

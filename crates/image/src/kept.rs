@@ -44,9 +44,9 @@ pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
 }
 
-/// The width and height from which the part to show is computed. For a random crop they are those of the
-/// whole image, for an image on a canvas those before it was shrunk to fit, and otherwise those in which the
-/// image is kept. Coefficients have the size of the original image.
+/// The width and height from which decoding computes the crop, or the position on a canvas. They are those of
+/// the original image, except after a resize or a centre crop: such a kept image is shown as a whole, so its
+/// own width and height are used.
 pub(super) fn drawn_on(image: &Image, kept: &[u8]) -> Result<(u32, u32)> {
     if jpeg::is_coefficients(kept) {
         return jpeg::coefficients_seen_size(image, kept);

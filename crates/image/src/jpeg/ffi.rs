@@ -57,7 +57,7 @@ pub(super) struct Info {
     pub(super) sequential: bool,
 }
 
-/// A rectangle of the image, in pixels after its reduction.
+/// A rectangle in pixels of the reduced image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub(super) x: u32,

@@ -14,8 +14,8 @@ const ADOBE_YCCK: u8 = 2;
 /// The number of components of a colour JPEG that has no component for black.
 const THREE_COLOURS: u8 = 3;
 
-/// Returns the JPEG without the segments before its first scan that decoding does not need. The kept segments
-/// are corrected where they break the format.
+/// Returns a copy of the JPEG. Before the first scan, the copy has only the segments that decoding needs,
+/// corrected where they break the format.
 ///
 /// It is used for files whose decoding stopped at something harmless in that place: stray bytes between
 /// segments, or an application's segment that breaks its own rules. libjpeg-turbo would skip these, but it

@@ -163,8 +163,8 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
         // SAFETY: it was checked above that 16 bytes from each base are within an intermediate row.
         let [first, second] =
             unsafe { weighed_lanes::<PAIRS, IN_HALF>(lanes, (half, precision), rows.as_ptr(), pitch) };
-        // SAFETY: eight bytes are written to each of four rows, and the rows have as many bytes from here on.
-        // Bytes after this group are overwritten by the next group.
+        // SAFETY: eight bytes are written to each of four rows, and each row has at least eight bytes from
+        // here on. Bytes after this group are overwritten by the next group.
         unsafe {
             let to = to.add(group * in_register);
             _mm_storel_epi64(to.cast(), first);
