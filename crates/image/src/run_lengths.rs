@@ -59,7 +59,8 @@ pub(super) fn to_text(counts: &[i64]) -> String {
         loop {
             let bits = (number & 0x1F) as u8;
             number >>= BITS;
-            // The sign is that of the last group, whose highest bit it is.
+            // The highest bit of the last group is the sign. So a group is the last one only if all bits of
+            // `number`, which are left after it, equal that bit.
             let is_last = number == if bits & 0x10 == 0 { 0 } else { -1 };
             text.push(char::from(FIRST + (bits | if is_last { 0 } else { 0x20 })));
             if is_last {
@@ -70,7 +71,7 @@ pub(super) fn to_text(counts: &[i64]) -> String {
     text
 }
 
-/// The run lengths of a mask of rows of pixels, in which the object is not 0.
+/// The run lengths of a mask that is stored row by row. The pixels of the object are not 0.
 pub(super) fn of_pixels(pixels: &[u8], Size { height, width }: Size) -> Vec<i64> {
     let (rows, columns) = (height as usize, width as usize);
     let (mut counts, mut is_inside) = (vec![0], false);
@@ -98,7 +99,7 @@ pub(super) fn check(counts: &[i64], Size { height, width }: Size) -> Result<()> 
     Ok(())
 }
 
-/// Sets the pixels of an object to 1 in a mask of zeros, which has rows of pixels.
+/// Sets the pixels of an object to 1 in `pixels`, a mask of zeros that is stored row by row.
 ///
 /// # Errors
 /// Fails if the lengths do not [fit](check) the mask.

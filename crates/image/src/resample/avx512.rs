@@ -170,11 +170,11 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &LineWeights, channels: usize, mirro
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
         let mut at = 0;
         while at < bytes.len() {
-            // A group of 16 bytes may begin or end within a pixel. These are the bytes of this pixel in the
-            // group.
+            // `some` is the range of this pixel's bytes in the group. The group of 16 bytes may begin or end
+            // within the pixel.
             let some = at..bytes.len().min(at + channels - channel);
-            // An offset that does not fit into 8 bits is cut here, but the caller then refuses the lanes
-            // because of their reach.
+            // An offset above 255 gives wrong indices here, but the caller then refuses the lanes because of
+            // the returned `reach`.
             let offset = (first(pixel) + channel).wrapping_sub(base) as u32;
             for (lane, weights) in lanes.iter_mut().zip(across.for_pixel(from(pixel))) {
                 let (upper, lower) = halves(weights);

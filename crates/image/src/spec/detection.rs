@@ -20,7 +20,7 @@ const IOU_RATIO: (f64, f64) = (0.5, 2.0);
 /// The default choices for the overlap (intersection over union) that a crop around boxes must at least have
 /// with a box, as in torchvision. One is drawn for each image.
 const IOU_OPTIONS: [f64; 7] = [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-/// How many crops are tried before another least overlap with a box is drawn, as in torchvision.
+/// How many crops are tried before another minimum overlap with a box is drawn, as in torchvision.
 const IOU_TRIALS: u32 = 40;
 /// The largest number of crops that [`Image::trials`] accepts.
 const MOST_TRIALS: u32 = 10_000;
@@ -225,8 +225,8 @@ impl Image {
     /// How much overlap (intersection over union) is enough is drawn from [`Image::sampler_options`]; 1 shows
     /// the whole image. Then up to [`Image::trials`] crops are tried. Their sides are drawn from
     /// [`Image::scale`], 0.3 to 1 of the image's sides, and width over height must be in [`Image::ratio`],
-    /// 0.5 to 2. If no crop overlaps enough, another least overlap is drawn. An image without boxes is shown
-    /// as a whole.
+    /// 0.5 to 2. If no crop overlaps enough, another minimum is drawn. An image without boxes is shown as
+    /// a whole.
     ///
     /// ```
     /// # mod forebay { pub use forebay_image::{self as image, *}; }
@@ -241,16 +241,16 @@ impl Image {
         Image::new(Framing::RandomIouCrop(crop), size.into())
     }
 
-    /// Sets the choices from which [`Image::random_iou_crop`] draws the least overlap with a box. Default: 0,
-    /// 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+    /// Sets the choices from which [`Image::random_iou_crop`] draws the minimum overlap with a box. Default:
+    /// 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
     #[must_use]
     pub fn sampler_options(self, options: impl IntoIterator<Item = f64>) -> Image {
         let options = options.into_iter().collect();
         self.with_iou("sampler_options", |crop| crop.sampler_options = options)
     }
 
-    /// Sets how many crops [`Image::random_iou_crop`] tries before it draws another least overlap. Default:
-    /// 40.
+    /// Sets how many crops [`Image::random_iou_crop`] tries before it draws another minimum overlap.
+    /// Default: 40.
     #[must_use]
     pub fn trials(self, trials: u32) -> Image {
         self.with_iou("trials", |crop| crop.trials = trials)

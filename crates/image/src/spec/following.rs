@@ -135,8 +135,8 @@ impl Image {
         }
     }
 
-    /// Whether this is a centre crop, which is computed from the size of the image. The spec of an image that
-    /// follows this one does not contain the crop.
+    /// Whether this is a centre crop. Its box depends on the size of the image, so
+    /// [`shown_as`](Self::shown_as) does not copy it to the spec of an image that follows this one.
     pub fn crops_by_size(&self) -> bool {
         self.framing == Framing::CenterCrop
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use forebay_image::{Error, ErrorKind, Image};
 use forebay_image::{RowKey, decode_into, encode_jpeg};
 
-/// The time within which a bomb must be refused in one of a few tries. Other programs may hold up the other
-/// tries.
+/// The time within which at least one of a few tries must refuse an image. Other programs may hold up the
+/// other tries.
 const AT_ONCE: Duration = Duration::from_millis(200);
 const TRIES: usize = 5;
 
