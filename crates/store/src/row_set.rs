@@ -31,7 +31,7 @@ use runs::RowRuns;
 /// Two sets are equal if they hold the same rows out of the same number of rows, because the rows determine
 /// the form.
 ///
-/// A value takes only sixteen bytes, because there is one for each row group.
+/// A value takes only sixteen bytes. It has to be small, because a data set has one for each row group.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RowSet(SetForm);
 

@@ -103,8 +103,8 @@ pub struct DataFile {
     pub pin: Pin,
     /// The last bytes of the file, if the request that found the file returned them.
     pub tail: Option<Bytes>,
-    /// The keys of `key=value` folders that the file is in, except those that its location names. A key
-    /// becomes a constant column, unless the files have a column with its name.
+    /// The keys of the `key=value` folders that the file is in, except those that the opened location itself
+    /// contains. A key becomes a constant column, unless the files have a column with its name.
     pub keys: Arc<[PartitionKey]>,
     /// Columns that have one value in all rows of the file, such as partition values. A constant replaces a
     /// stored column of the same name.
@@ -404,8 +404,8 @@ fn common(folders: &[String]) -> &str {
 mod tests {
     use super::*;
 
-    /// These files were written at the same time, within the precision of the clock. Then their folders were
-    /// renamed.
+    /// Files with the same modification time, as after two quick writes, are told apart by their inodes.
+    /// Another `changed`, as after a rename, does not mean other content.
     #[test]
     fn local_files_of_the_same_times_are_told_apart() {
         let of = |inode, changed| FileVersion::Local { modified: 1, changed, inode };

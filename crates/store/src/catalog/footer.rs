@@ -10,8 +10,8 @@
 //! column chunk   flags, start, length, uncompressed length, values, unencoded length, nulls
 //!                       └ unless it follows the chunk before ┘       └ if not one for each row; if the footer tells it
 //!
-//! The number of nulls is kept if a list of a fixed length is in one of varying length, because it determines
-//! the number of values in Arrow.
+//! The number of nulls is kept if a list of a fixed length is in one of varying length, because the number of
+//! values in Arrow then depends on the nulls.
 //! ```
 //!
 //! Each number takes as many bytes as it needs. Each row group can be decoded by itself.
@@ -92,7 +92,7 @@ pub struct ColumnChunk<'a> {
     /// The nested lists that the chunk's values are in, if one of these has a fixed length.
     pub(super) lists: Option<&'a LeafLists>,
     /// The number of values that are null or inside a null list or structure. `None` if the footer does not
-    /// say, or if [`lists`](Self::lists) can be counted without it.
+    /// say, or if the values in [`lists`](Self::lists) can be counted without this number.
     pub(super) nulls: Option<u64>,
 }
 
@@ -255,8 +255,8 @@ impl<'a> ColumnChunk<'a> {
         }
     }
 
-    /// Adds `lists` (the nested lists that the values are in, if one has a fixed length) and the number of
-    /// nulls, if it is needed to count them.
+    /// Adds `lists` (the nested lists that the values are in, if one has a fixed length). Adds the number of
+    /// nulls too, if the values in these lists cannot be counted without it.
     pub(super) fn within(self, lists: Option<&'a LeafLists>, about: &ColumnChunkMetaData) -> Self {
         let counted = lists.filter(|lists| lists.are_counted_by_nulls());
         let nulls = counted.and_then(|_| about.statistics()?.null_count_opt());

@@ -78,7 +78,8 @@ impl LeafLists {
     /// these are null or inside a null list or structure; `None` if their number is unknown.
     pub(super) fn slots(&self, rows: u64, values: u64, nulls: Option<u64>) -> SlotLimits {
         let nulls = nulls.unwrap_or(values).min(values);
-        // Outside the first list of varying length, every row has the same number of items, null or not.
+        // `are_of_rows` stays true until the first list of varying length, because up to there every row has
+        // the same number of items (`each`), null or not.
         let (mut lists, mut are_of_rows, mut each) = (0u64, true, 1u64);
         let slots = |are_of_rows: bool, each: u64| match are_of_rows {
             true => rows.saturating_mul(each),

@@ -46,8 +46,8 @@ pub struct Page {
     pub not_compressed: Option<u32>,
 }
 
-/// Changes the header byte of a boolean field from false to true. A boolean has no other bytes, because the
-/// lower half of this byte, the type, is the value.
+/// Changes the header byte of a boolean field from false to true. The field has no other bytes, because true
+/// and false are two types, and the lower half of the header byte is the type.
 pub fn compressed(flag: u8) -> u8 {
     (flag & 0xf0) | TRUE
 }

@@ -181,7 +181,8 @@ pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
 /// The number of bytes that one value of a Parquet column takes in Arrow memory, without the bytes that a
 /// view points to.
 ///
-/// The widest possible Arrow type counts: an integer of 32 bits may be a decimal of 128 bits.
+/// The widest Arrow type that the values may get is assumed: 256 bits for integers that are decimals, and 64
+/// bits for all other integers.
 pub fn leaf_width(descriptor: &parquet::schema::types::ColumnDescriptor) -> u64 {
     use parquet::basic::Type;
     match descriptor.physical_type() {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// A run of consecutive rows. Its length is the difference to `before` of the next run, or to the number of
-/// all rows in the set.
+/// A run of consecutive rows. Its length is `before` of the next run minus its own `before`. For the last
+/// run, it is the number of rows in the set minus `before`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowRun {
     /// The first row of the run.
