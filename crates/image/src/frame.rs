@@ -1,5 +1,5 @@
-//! Draws the random changes of one image: its crop, flips, rotation and changes of pixels. All random numbers
-//! come from the row's key.
+//! Chooses the random changes of one image: its crop, flips, rotation and changes of pixels. All random
+//! numbers come from the key of the image's row.
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
@@ -9,35 +9,37 @@ use super::repeat::Repeat;
 use super::rotation::Turn;
 use super::spec::{Image, Size};
 
-/// The changes of one image: the part that is shown, how it is mirrored and turned, and how its pixels
-/// change.
+/// The changes of one image: the part that is cut out, the place of this part in the result, how it is
+/// mirrored and turned, and how its pixels change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
-    /// The size to which the shown part of the image is resized: the size of the result, or less if images
-    /// keep their shape.
+    /// The size to which the part `sampling` is resized. It is smaller than the result if the rest of the
+    /// result is padding, as for images that keep their aspect ratio.
     pub(super) target: Size,
-    /// The position of the top left corner of the shown part in the result.
+    /// The position in the result of the top left corner of the resized part.
     pub(super) corner: Corner,
-    /// The size of the result, for crops that may show constant padding around the image. Such a crop is
-    /// mirrored together with its padding.
+    /// The size of the result, if it may contain constant padding that is mirrored together with the image,
+    /// as for a random crop; `None` if only the image is mirrored.
     pub(super) canvas: Option<Size>,
-    /// The padding that repeats the image's own pixels where the shown part extends beyond the image.
+    /// Repeats the image's own pixels where the part `sampling` extends beyond the image; `None` if it does
+    /// not, or if the padding is constant.
     pub(super) padding: Option<Repeat>,
     pub(super) mirror: Mirror,
-    /// The rotation after flips, if images are turned.
+    /// The rotation, which is applied after the flips; `None` if the image is not rotated.
     pub(super) turn: Option<Turn>,
     pub(super) effects: Effects,
 }
 
 impl Frame {
-    /// Draws the frame of an image that is seen as `width` x `height` pixels. The random number of the
-    /// horizontal flip is always drawn first, so that adding a flip does not change the crops.
+    /// Chooses the changes of an image of `width` x `height` pixels (after its EXIF orientation). The random
+    /// number for the horizontal flip is always taken first, so that adding a flip does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         Frame::draw_around(image, (width, height), key, BoxesOfImage::default())
     }
 
-    /// Draws the frame of an image whose crop may depend on its boxes.
+    /// Chooses the changes like [`draw`](Self::draw), for an image whose crop may depend on the boxes of its
+    /// objects.
     pub(super) fn draw_around(
         image: &Image,
         (width, height): (u32, u32),
@@ -148,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_centre_crop_is_torchvisions_box() {
-        // An image of 500x375 becomes 341x256. round(58.5) = 58 columns are cut, because Python rounds halves
-        // to even, and 16 rows.
+        // An image of 500x375 is resized to 341x256, and its middle of 224x224 is kept. On the left, 58
+        // columns are cut off, because Python rounds 58.5 (half of 341 - 224) to even; at the top, 16 rows.
         let Sampling { left, top, width, height, view, .. } =
             frame(&Image::center_crop(224), 500, 375, 0).sampling;
         let (x, y) = (500.0 / 341.0, 375.0 / 256.0);

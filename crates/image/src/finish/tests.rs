@@ -173,7 +173,8 @@ fn kinds() -> impl Iterator<Item = (PixelType, Layout, usize)> {
 type WriteLevels<'a> = &'a dyn Fn((usize, usize), &[u8], &mut [u8]);
 
 proptest! {
-    /// The slot is filled in two parts, which seldom begin or end at a whole group.
+    /// The slot is filled in two parts. The cut between them is random, so it is seldom at a pixel at which a
+    /// vector instruction begins.
     #[test]
     fn registers_write_what_the_table_has(
         mean in prop::array::uniform3(0.0f32..1.0),

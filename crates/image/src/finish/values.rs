@@ -21,7 +21,7 @@ pub(super) struct FinishKey {
 }
 
 impl FinishKey {
-    /// Normalises a level, which is between 0 and 1 here.
+    /// Normalises `unit`, the level of a channel, which the caller has scaled to the range from 0 to 1.
     pub(super) fn normalized(&self, channel: usize, unit: f32) -> f32 {
         match self.normalize {
             Some(Normalize { mean, std }) => (unit - mean[channel]) / std[channel],

@@ -102,8 +102,8 @@ impl Library {
             side: [0; COMPONENTS],
             luma_and_chroma: 0,
         };
-        // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again
-        // when dropped.
+        // SAFETY: the decompressor is live and idle. The bytes outlive the scan, and dropping the scan makes
+        // the decompressor idle again.
         let started = unsafe {
             forebay_library_start(
                 self.raw.as_ptr(),

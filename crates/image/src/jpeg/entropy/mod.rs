@@ -112,7 +112,7 @@ impl EntropyDecoder {
         let EntropyDecoder { library, window, progressive, planes, .. } = self;
         let (header, frame) =
             progressive.decode(request.encoded, (request.memory, most_scans), window, planes)?;
-        // A JPEG that the library refuses is kept as a file.
+        // If the library refuses the header, nothing is packed, and the caller keeps the JPEG as a file.
         ready(library)?.start(Request { encoded: &header, ..request })?;
         let mut writer = Writer::new(&frame);
         for (row, column) in (0..planes.mcu_rows).flat_map(|y| (0..planes.mcus_per_row).map(move |x| (y, x)))
@@ -127,7 +127,7 @@ impl EntropyDecoder {
         let (header, frame) = header(request.encoded)?;
         let mut writer = Writer::new(&frame);
         let in_mcu = writer.in_mcu();
-        // A JPEG that the library refuses is kept as a file.
+        // If the library refuses the header, nothing is packed, and the caller keeps the JPEG as a file.
         let scan = ready(&mut self.library)?.start(Request { encoded: &header, ..request })?;
         if (scan.blocks().1, scan.mcus()) != (in_mcu, writer.mcus()) {
             return None;
