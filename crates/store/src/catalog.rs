@@ -408,8 +408,8 @@ impl Catalog {
     ///
     /// The memory budget counts this number. A footer can be wrong: the reader checks it against the pages
     /// before it decodes. The number can be too low in two cases: strings encoded as `DELTA_BYTE_ARRAY` may
-    /// take more, since their common prefixes are stored once, and small buffers of views that grew page by
-    /// page may have up to twice the capacity.
+    /// take more, since their common prefixes are stored once, and a small buffer of views that grew page by
+    /// page may have up to twice the capacity that it needs.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, |chunk, rows| chunk.held(rows))
             .saturating_add(self.constant_bytes(group, projection))

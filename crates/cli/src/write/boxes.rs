@@ -28,8 +28,8 @@ type PixelBox = [f32; 4];
 pub(super) enum Coordinates {
     /// Pixels of the image as it is stored. A box is left, top, width and height.
     Pixels,
-    /// Shares of the image as it is seen. A box is given by the x and y of its middle,
-    /// its width and its height.
+    /// Shares of the image as it is seen. A box is given by the x and y of its middle, its
+    /// width and its height.
     Shares,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum Feature<'a> {
     Boxes,
     /// Lists of masks of objects.
     Masks(MaskForm),
-    /// Lists of the key points of each object, of this many numbers each.
+    /// Lists of the key points of each object. A key point has this many numbers.
     Points(usize),
 }
 

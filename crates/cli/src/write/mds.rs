@@ -237,7 +237,7 @@ impl Shard {
     }
 }
 
-/// The samples of a shard without compression.
+/// Divides the decompressed bytes of a shard into its samples.
 fn divide(raw: &[u8]) -> Result<Vec<&[u8]>> {
     let mut head = raw;
     let count = number(cut(&mut head, size_of::<u32>()).ok_or_else(too_short)?) as usize;

@@ -160,7 +160,7 @@ fn text(value: &[u8]) -> Result<&str> {
     std::str::from_utf8(value).map_err(|_| Error::new(ErrorKind::Corrupt, "a text is not UTF-8"))
 }
 
-/// The images of a value, which come after `head` bytes and their sizes.
+/// Divides a value into its images, which follow `head` bytes, the number of images and their sizes.
 fn images(value: &[u8], head: usize) -> Result<Vec<&[u8]>> {
     let read = || {
         let mut rest = value;

@@ -52,8 +52,8 @@ impl PageMemory {
         let is_compressed = chunk.codec != CompressionCodec::UNCOMPRESSED;
         let is_one_by_one = is_whole && chunk.is_inflated_here();
         let is_cells = descriptor.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
-        // Under these conditions, values of a fixed number of bytes (`is_cells`) are decompressed directly into
-        // the Arrow buffer, so their pages take no additional memory.
+        // Under these conditions, values of a fixed number of bytes (`is_cells`) are decompressed directly
+        // into the Arrow buffer, so their pages take no additional memory.
         if is_cells && is_flat && is_plain && is_one_by_one && !chunk.repeats {
             return self;
         }

@@ -60,8 +60,8 @@ impl AsOf {
         })
     }
 
-    /// Parses `version` (a number or a name) or `time`. Only one of the two may be given. A time without a zone
-    /// is in UTC, and a date means its first moment.
+    /// Parses `version` (a number or a name) or `time`. Only one of the two may be given. A time without a
+    /// zone is in UTC, and a date means its first moment.
     ///
     /// # Errors
     /// `Invalid` if both are given, or if the time cannot be parsed.

@@ -2,8 +2,8 @@
 //! accurate integer transform on processors with AVX2, even if numbers overflow.
 //!
 //! libjpeg-turbo transforms one block at a time. Here, a register of 512 bits holds the same row of four
-//! blocks, and one of 256 bits that of two blocks, so that nothing must be moved between the halves of a
-//! register.
+//! blocks, and a register of 256 bits the same row of two blocks, so that nothing must be moved between the
+//! halves of a register.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

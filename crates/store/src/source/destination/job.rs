@@ -159,8 +159,8 @@ impl Destination {
     }
 }
 
-/// Describes how the job of the record `earlier` differs from that of `now`. A record is JSON. It may have the
-/// options of the command, by name, under `options`, and the program that wrote it under `written_by`.
+/// Describes how the job of the record `earlier` differs from that of `now`. A record is JSON. It may have
+/// the options of the command, by name, under `options`, and the program that wrote it under `written_by`.
 fn difference(earlier: &str, now: &str) -> String {
     let parsed = |record: &str| serde_json::from_str(record).unwrap_or(Value::Null);
     let (earlier, now): (Value, Value) = (parsed(earlier), parsed(now));

@@ -1,7 +1,8 @@
 //! The coefficients of a JPEG in a form that is read faster than Huffman codes, without loss.
 //!
 //! With Huffman codes, the position of a value is known only after the value before it was decoded. In this
-//! form, only the lengths of a block's parts depend on each other, and many values are put in place at once.
+//! form, a reader needs only the lengths of a block's parts to find the next block, and it puts many values in
+//! place at once.
 //! All numbers are little-endian:
 //!
 //! | part | bytes | content |
@@ -11,7 +12,7 @@
 //! | index | 16 for each row of MCUs | the offsets at which the row begins in bitmaps, nibbles, bytes and words |
 //! | blocks | 1 for each block | low half: the number of bytes of its bitmap; high half: its DC minus the DC of its component's previous block in the row, -7 to 7, or -8 if the difference is in `bytes` |
 //! | bitmaps | 0 to 8 for each block | a bit for each AC coefficient in zigzag order, which is set if the coefficient is not zero; zero bytes at the end are left out |
-//! | nibbles | half for each AC coefficient that is not zero | its value, -8 to 7, or 0 if the value is in `bytes`; each block begins a byte |
+//! | nibbles | half for each AC coefficient that is not zero | its value, -8 to 7, or 0 if the value is in `bytes`; each block begins at a whole byte |
 //! | bytes | 1 for each number | for each block the difference of DC that does not fit a nibble, or -128 if it is in `words`; then the values of AC that do not fit a nibble, or 0 if a value is in `words` |
 //! | words | 2 for each number | numbers that do not fit a byte |
 //! | end | 64 | zeros, so that a whole register can be loaded anywhere |

@@ -4,7 +4,7 @@
 //! Each block has a mask of its coefficients that are not zero. A refining scan corrects these coefficients
 //! and counts the zeros between them. With the mask, it finds both without reading the block, and reads all
 //! correction bits up to the next code at once. A code can only be found after the code before it, so the
-//! loop does no more than that; the coefficients are changed together at the end of the block.
+//! loop only finds codes; the coefficients are changed together at the end of the block.
 
 use super::super::bits::Reader;
 use super::super::block::Block;
