@@ -142,8 +142,8 @@ fn path_matches(pattern: &[Vec<char>], names: &[Vec<char>]) -> bool {
 }
 
 fn name_matches(pattern: &[char], name: &[char]) -> bool {
-    // If the rest does not match, it is enough to let the last star take more characters; earlier stars need
-    // not be tried again.
+    // If the characters after a star do not match, it is enough to let the last star (`star`) take one more
+    // character. Earlier stars need not be tried again.
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {

@@ -172,7 +172,8 @@ impl Block {
 
     fn footers(&self) -> Option<Vec<Proven>> {
         let head = self.footers.checked_mul(2 * size_of::<u64>())?;
-        // The limit allows for a footer that alone is larger than a block.
+        // A block may exceed `BLOCK_BYTES` by the length of one footer, because it is closed only after the
+        // footer with which it reaches this size.
         if self.bytes > head.checked_add(LONGEST_FOOTER as usize + BLOCK_BYTES)? {
             return None;
         }

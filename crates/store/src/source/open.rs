@@ -51,7 +51,7 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
 pub struct Opening {
     /// Selects the `key=value` folders, and the files of tables, that are read; all by default.
     pub filter: Option<FileFilter>,
-    /// How columns are treated that differ between files.
+    /// How columns that differ between files are treated.
     pub differences: Differences,
     /// The declared types of the keys of `key=value` folders.
     pub key_types: KeyTypes,
@@ -100,7 +100,8 @@ pub async fn open_with(
             snapshot.files = footer::kept_files(&store, &kept, files, &filter, &key_types).await?;
             catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
         }
-        // The footers of all files are read, because the columns do not depend on the filter.
+        // The footers of all files are read, because merged columns are those of all files, including files
+        // that the filter leaves out.
         Differences::Merged => {
             let (store, catalog) =
                 catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;

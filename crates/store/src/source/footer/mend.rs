@@ -230,9 +230,9 @@ impl<'a> Element<'a> {
         self.decimal.is_some() || self.numbers[Self::CONVERTED] == Some(DECIMAL)
     }
 
-    /// The encoded element with only the part of its annotation that fits the physical type. It is the
-    /// logical type if that fits, or else the older converted type. `None` if the whole annotation fits, or
-    /// if removing it does not help.
+    /// The encoded element with only the part of its annotation that fits the physical type: the logical
+    /// type, or else the older converted type, or else nothing. `None` if the whole annotation fits, or if
+    /// the element cannot be read in any of these forms.
     fn mended(&self) -> Option<Vec<u8>> {
         if !self.is_annotated() || self.fits() {
             return None;

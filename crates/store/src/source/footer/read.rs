@@ -48,9 +48,9 @@ pub(in crate::source) async fn kept_files(
     }
 }
 
-/// Reads the footers of files in parallel, except of files whose rows and columns the table declares. If some
-/// cannot be read, it fails with the error of the first of them. Footers are also added to `packing`, if they
-/// are to be handed on to other processes.
+/// Reads the footers of files in parallel. A footer is not read if a table declares the rows and columns of
+/// its file. If footers cannot be read, the error is that of the first of these files. Footers are also added
+/// to `packing`, if they are to be handed on to other processes.
 pub(in crate::source) async fn read_all(
     store: &Store,
     kept: &KeptFooters,

@@ -149,8 +149,8 @@ struct Tree {
     left: usize,
     /// How many of these elements are expected as children of elements that were read already.
     claimed: usize,
-    /// The path from the root to the present element. It only has elements that expect more children, or
-    /// whose last child is being read.
+    /// The groups around the element that is read next, from the root down. A group is removed once all of
+    /// its children were read.
     open: Vec<Level>,
     /// The number of bytes that the paths of all columns take, for the limit [`MAX_PATH_BYTES`].
     paths: u64,

@@ -91,7 +91,8 @@ pub(in crate::source) fn settle<'a>(
     types: &KeyTypes,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    // Files that already have constants got them in an earlier call of this function, which had more files.
+    // Files that already have constants are skipped, because an earlier call of this function, for all files,
+    // has made them.
     let open = |file: &&mut DataFile| !file.keys.is_empty() && file.constants.is_empty();
     let files: Vec<&mut DataFile> = files.filter(open).collect();
     let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();

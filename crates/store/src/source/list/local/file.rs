@@ -112,8 +112,8 @@ fn kind_of(kind: fs::FileType) -> &'static str {
 
 pub(in crate::source::list) fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = paths::absolute(path).map_err(|error| error.at(place(path)))?;
-    // `a/../b` becomes `b`, so that both paths give the same file. Otherwise links are not resolved, because
-    // the user may mean their names.
+    // A path with `..` is resolved, so that `a/../b` and `b` are the same file. In other paths links are not
+    // resolved, because the user may want the name of a link rather than that of its target.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
         match component {
