@@ -17,8 +17,8 @@ SERVER = Path(os.environ.get("CARGO_TARGET_DIR", EXAMPLES.parent / "target")) / 
 
 
 def environment(framework: str | None = None) -> dict[str, str]:
-    """Returns this process's environment, with a backend for Keras. Skips the test with the framework's name
-    if it is missing."""
+    """Returns this process's environment, with a backend chosen for Keras. Skips the test if the framework is not
+    installed."""
     environ = dict(os.environ)
     if framework is not None and find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
@@ -126,7 +126,7 @@ def loss(text: str, step: int) -> float:
     return float(found[1])
 
 
-# ---- the published experiments, at a scale at which figures mean nothing ----
+# ---- the published experiments, at a scale too small for meaningful figures ----
 
 
 def test_a_cache_beside_petastorms_takes_nothing_from_the_store(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_is_cached_on_the_node_is_not_fetched(tmp_path: Path) -> None:
 
 
 def test_small_images_are_those_that_one_decodes_by_hand(tmp_path: Path) -> None:
-    # The script compares the sums of pixels and labels.
+    # The script itself compares the sums of pixels and labels of all loaders.
     lines = figures(run("published/small_images.py", "--scale", "0.01", "--epochs", "1", cwd=tmp_path))
     assert {name for _, name, *_ in lines} == {"by hand", "by hand, pool", "forebay", "forebay, pixels"}
     assert [line[0] for line in lines] == ["MNIST, 600"] * 4 + ["CIFAR-10, 500"] * 4
@@ -158,9 +158,8 @@ def test_ranks_share_a_store_and_a_cache(tmp_path: Path) -> None:
     text = run("published/rank_shares.py", "--scale", "0.02", "--worlds", "1", "2", *far(), cwd=tmp_path)
     assert "each of 612 rows exactly once over the ranks" in text
     for ranks, cache, *_, first, second in figures(text):
-        # The second of two ranks may look for a row group before the first has cached it, and then waits for
-        # it. Without a cache both epochs are fetched; how much of the second one depends on the time that the
-        # first one leaves.
+        # Ranks that share a cache fetch little more than one epoch, and nothing in the second one. Without a cache
+        # both epochs are fetched, but some of the second one may be prefetched during the first.
         alone = float(first) + float(second) > 1.95
         assert (float(first) < 1.2 and float(second) == 0) if cache == "shared" else alone, ranks
 

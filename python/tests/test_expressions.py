@@ -26,8 +26,8 @@ Pair = tuple[Any, pc.Expression]
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set with folders of two keys, small row groups, nulls and NaN, and some files without
-    statistics."""
+    """A data set in folders by two keys, `split` and `n`, with small row groups, nulls and NaN, and some files
+    without statistics."""
     folder = tmp_path_factory.mktemp("filtered") / "t"
     draws = random.Random(5)
     start = datetime.datetime(2024, 5, 1)
@@ -59,7 +59,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Draw:
-    """Draws random conditions, in forebay's words and in pyarrow's."""
+    """Makes random conditions, each as an expression of forebay and as the same expression of pyarrow."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -110,7 +110,7 @@ class Draw:
         return (a > b, x > y) if kind == 4 else (a >= b, x >= y)
 
     def number(self, depth: int) -> tuple[Any, Any]:
-        """Arithmetic is in 64 bits, because pyarrow's is as narrow as its columns."""
+        """Returns random arithmetic. Columns are cast to 64 bits for pyarrow, which would compute in their narrow types."""
         if depth == 0 or self.random.random() < 0.4:
             name = self.random.choice(["id", "i8", "u16", "f64", "n"])
             wide = pa.float64() if name == "f64" else pa.int64()
@@ -338,7 +338,7 @@ def test_a_fraction_and_its_complement_are_all_rows(table: Path) -> None:
     assert len(ids(data, fb.row_fraction(1, seed=1))) == ROWS and ids(data, fb.row_fraction(0, seed=1)) == []
     both = fb.row_fraction(0.7, seed=1) & (fb.col("id") < 100)
     assert ids(data, both) == [row for row in drawn if row < 100]
-    # These rows come from another implementation of XXH3: a split must not change with the version.
+    # These rows were computed with another implementation of XXH3. A new version must not change a split.
     assert (drawn[:12], sum(drawn)) == ([0, 1, 2, 3, 5, 6, 7, 8, 9, 11, 12, 14], 19790)
 
 

@@ -1,5 +1,5 @@
-"""Images in their own shape on a canvas, compared with torchvision's resize and padding, with the columns
-that belong to them."""
+"""Images that keep their shape on a padded canvas, and the boxes, points and masks that belong to them, compared
+with torchvision's resize and padding."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_letterbox_is_pillows_pad(size: tuple[int, int]) -> None:
     image = fb.Image.fit(64, resize=64, fill=114, centered=True).resampling("bicubic")
     found = fb.decode_image(encoded(pixels), image)
     wanted = np.asarray(ImageOps.pad(Pillow.fromarray(pixels), (64, 64), color=(114,) * 3), np.int16)
-    # Pillow rounds the shorter side, and the position of an odd remainder.
+    # Pillow rounds the shorter side, and the offset if the padding is odd, so the borders may differ by a pixel.
     inside = (wanted != 114).any(axis=-1)
     assert abs(int(inside.sum()) - int((found != 114).any(axis=-1).sum())) <= 2 * 64
     assert abs(np.argwhere(inside).mean(axis=0) - np.argwhere((found != 114).any(axis=-1)).mean(axis=0)).max() <= 1

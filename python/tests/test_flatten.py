@@ -1,4 +1,4 @@
-"""Fields of structures as columns, and read by themselves."""
+"""Fields of structures that are delivered as columns, also without the other fields of the structure."""
 
 from __future__ import annotations
 

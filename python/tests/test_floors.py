@@ -1,6 +1,6 @@
-"""The layers of the package: a module imports from lower layers only, even late or for types.
+"""Each module of the package imports only from lower floors, also inside functions and for type checking.
 
-A room is a folder, or a file beside the folders.
+A room is a folder of the package, or a file beside the folders. A floor is a group of rooms.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ FLOORS = (
 
 #: Imports from a higher floor, each with its reason.
 EXCUSED = {
-    # The compiled half makes columns, and Python 3.12 asks for their buffer by a method that only Python can
-    # define.
+    # The compiled module creates columns. Since Python 3.12 a method gives their buffer, and only a class that
+    # is written in Python can define it.
     ("forebay._forebay", "forebay.batch.column"),
 }
 
@@ -98,7 +98,7 @@ def test_a_circle_inside_a_room_is_found(tmp_path):
 
 
 def test_what_the_compiled_half_imports_by_name_is_there():
-    # Matches a module, and the name in it if that follows.
+    # Matches an import of a module by Rust code, and the attribute that the code then takes from it.
     named = re.compile(r'(?:\.import\(|MODULE: &str = )"(forebay[\w.]*)"(?:\)\?\s*\.(?:getattr|call_method1)\("(\w+)")?')
     found = {hit for file in PYTHON.glob("src/**/*.rs") for hit in named.findall(file.read_text())}
     assert {module for module, _ in found} == {
@@ -126,7 +126,7 @@ def room(module: str) -> str:
 
 
 def drawing(package: Path) -> set[tuple[str, str]]:
-    """Returns which module imports which, anywhere in its text."""
+    """Returns pairs of a module and a module that it imports, wherever the import stands in its file."""
     known = modules(package)
     return {(module, other) for module, path in known.items() for other in imported(module, path, known)}
 
@@ -142,20 +142,20 @@ def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
             source = ".".join([*base, *filter(None, [node.module])])
             named = {f"{source}.{name.name}" for name in node.names}
             yield from named & known.keys()
-            # A name that is not a file is defined in the module that it is imported from.
+            # An imported name that is not itself a module is defined in the module that it comes from.
             if source in known and named - known.keys():
                 yield source
 
 
 def upwards(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Returns the imports of rooms that are not on a lower floor."""
+    """Returns the imports from another room that is not on a lower floor."""
     floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
     rooms = {(one, other): (room(one), room(other)) for one, other in arrows}
     return {arrow for arrow, (one, other) in rooms.items() if one != other and floor_of[one] <= floor_of[other]}
 
 
 def circles(arrows: set[tuple[str, str]], excused: set[tuple[str, str]]) -> list[list[str]]:
-    """Returns the sets of modules in which each leads to every other one."""
+    """Returns the groups of modules that import one another in a circle, directly or through others."""
     leads: dict[str, set[str]] = {}
     for one, other in arrows - excused:
         leads.setdefault(one, set()).add(other)

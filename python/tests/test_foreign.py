@@ -20,7 +20,8 @@ JPEG = 2
 
 @pytest.fixture(scope="module")
 def cells(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
-    """The photographs of BCCD in one Parquet file, stored as Hugging Face does: bytes and path."""
+    """The photographs of the BCCD data set in one Parquet file, each as a structure of bytes and path, as Hugging Face
+    stores them."""
     photographs = sorted((foreign / "bccd").rglob("*.jpg"))
     if not photographs:
         pytest.skip("no photographs of BCCD")
@@ -132,7 +133,7 @@ def test_a_petastorm_data_set_is_read_as_a_whole(foreign: Path) -> None:
             ids = [row for batch in loader for row in batch["id"].tolist()]
         assert len(ids) == want > 0
         assert len(set(ids)) == len(ids)
-        # The folders of this data set are named after a key.
+        # The folders of this data set are named `partition_key=...`, which makes the key a column.
         with fb.Loader(folder, columns=["id", "partition_key"]) as loader:
             keys = {row: key for batch in loader for row, key in zip(batch["id"], batch["partition_key"], strict=True)}
         stored = ds.dataset(folder, partitioning="hive", exclude_invalid_files=True)
@@ -158,7 +159,7 @@ def rows(file: Path) -> dict[str, list[object]]:
 
 
 def listed(column: pa.ChunkedArray) -> list[object]:
-    """Returns the values as Python objects, or as numbers where Python has no such dates."""
+    """Returns the values as Python objects, with numbers in place of times that Python cannot represent."""
     try:
         return column.to_pylist()
     except OverflowError:

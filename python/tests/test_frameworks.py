@@ -387,7 +387,7 @@ def test_tensorflow_counts_what_the_step_got(plain: Path) -> None:
             assert tensors["when"].dtype == tf.int64
             assert train.state_dict() == again.state_dict()
         kept = [y for _, y in fb.tf.batches(train, x=["f32"], y="id")]
-        # They stay as they are when their batches are gone.
+        # The tensors keep their values after their batches are gone.
         assert sorted(row for y in kept for row in y.numpy().tolist()) == list(range(1000))
         with pytest.raises(fb.InvalidError, match="y was given without x"):
             fb.tf.batches(train, y="id")

@@ -105,7 +105,7 @@ def test_a_resumed_run_takes_the_steps_that_were_left(
 
 
 def test_what_is_saved_when_a_step_begins_is_the_step_before(plain: Path, tmp_path: Path) -> None:
-    """The batches of the step have already been drawn; a Trainer saves at this point when it gets SIGTERM."""
+    """When a step begins, its batches were already taken from the loader. A Trainer that gets SIGTERM saves here."""
 
     class Saves(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:

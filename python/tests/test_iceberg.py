@@ -27,8 +27,7 @@ from conftest import PATIENCE
 
 import forebay as fb
 
-#: The tables that Spark writes: one for each version of the format, and one with rows that are deleted by
-# their values.
+#: The tables that Spark writes: t1, t2 and t3 in versions 1, 2 and 3 of the format, and t4 with equality deletes.
 BY_SPARK = ["t1", "t2", "t3", "t4"]
 
 WRITES = """
@@ -89,7 +88,7 @@ print(table.metadata_location)
 
 
 def interpreter() -> str:
-    """One that has pyiceberg."""
+    """Returns an interpreter that has pyiceberg. Skips the test if there is none."""
     named = os.environ.get("FOREBAY_PYICEBERG_PYTHON")
     if named is None and find_spec("pyiceberg") is None:
         pytest.skip("pyiceberg is not installed")
@@ -105,7 +104,7 @@ def run(python: str, code: str, *words: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Returns a value that compares by content: the types in Spark's structures have other numbers."""
+    """Returns a value in which structures are plain dicts, so that only the content is compared."""
     if isinstance(value, dict):
         return {name: plain(of) for name, of in value.items()}
     return [plain(of) for of in value] if isinstance(value, list) else value
@@ -139,7 +138,7 @@ def same(path: Any, expected: Path, **version: Any) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """A table with a history, the rows that its writer reads from each snapshot, and its newest metadata."""
+    """Paths of a table with several snapshots, of the rows that pyiceberg reads from each, and of its newest metadata."""
     root, expected = (tmp_path_factory.mktemp(name) for name in ("warehouse", "expected"))
     metadata = run(interpreter(), WRITES, root, expected)
     return root / "db" / "t", expected, Path(metadata.removeprefix("file://"))
@@ -221,7 +220,7 @@ def test_a_filter_selects_what_it_selects_without_the_bounds_of_manifests(tmp_pa
         assert selected(path, condition) == selected(table, condition), condition
     for file in tmp_path.rglob("data/**/*.parquet"):
         file.rename(file.with_suffix(".gone"))
-    # No file has such rows, so nothing is missing if all are skipped.
+    # The data files are gone, but their bounds show that none has such rows, so none is opened.
     for condition in [("id", ">", 79), ("text", "<", "0"), ("at", "<", datetime(2024, 5, 1, tzinfo=timezone.utc))]:
         assert selected(path, [condition]) == [], condition
 
@@ -390,7 +389,7 @@ def test_a_file_that_is_gone_is_named_with_the_snapshot_that_needs_it(
 
 
 class OfPyiceberg:
-    """The attributes of a pyiceberg table that forebay uses."""
+    """Imitates a pyiceberg table: it has only the attributes that forebay uses."""
 
     def __init__(self, location: str) -> None:
         self.metadata_location = location

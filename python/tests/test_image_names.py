@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 13, 7
 
 
 def bmp(bits: int, compression: int, masks: tuple[int, ...] = (), size: int = 40, height: int = HEIGHT) -> bytes:
-    """Returns a BMP of random levels; `masks` are in its header, or after a header of 40 bytes."""
+    """Returns a BMP of random pixels. The colour masks follow a header of 40 bytes, or are part of a longer one."""
     random = np.random.default_rng(5)
     row = (WIDTH * bits + 31) // 32 * 4
     body = random.integers(0, 256, row * HEIGHT, np.uint8).tobytes()

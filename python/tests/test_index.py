@@ -41,7 +41,7 @@ def test_one_file_has_all_footers_and_is_not_data(folder: Path) -> None:
     assert requests(indexed) == 1
     assert requests(fb.Dataset(folder, storage_options={"index": "off"})) == 3
     assert indexed.write_index()[0]["files_read"] == 0
-    # Other readers ignore it.
+    # Other programs ignore the index file.
     assert pq.read_table(folder).num_rows == ROWS
 
 

@@ -1,4 +1,4 @@
-"""The compiled half of the package that each processor gets."""
+"""The compiled module is chosen by the level of the processor, such as x86-64-v3."""
 
 import os
 import platform
@@ -37,7 +37,7 @@ def test_the_highest_level_that_is_there_is_taken(tmp_path):
 
 
 def level(**environment):
-    """Returns the level that another interpreter uses."""
+    """Runs a new interpreter that prints the processor level of the compiled module that it loads."""
     command = [sys.executable, "-c", "from forebay import _forebay; print(_forebay.__level__, _forebay.__name__)"]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 

@@ -1,4 +1,4 @@
-"""Random numbers and threads of libraries in the functions of the user, wherever these run."""
+"""Libraries in the user's functions, on threads and in processes: their random seeds, and torch's threads."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_torch_has_one_thread_on_threads_of_functions_and_its_own_elsewhere(
     plain: Path, workers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
-    # The loop waits no longer than this for threads to begin, which takes a while on a busy machine.
+    # The training loop waits at most this long until worker threads have begun, which a busy machine can delay.
     monkeypatch.setattr(libraries, "START_SECONDS", SOON)
     before = torch.get_num_threads()
     seen = set()

@@ -52,7 +52,7 @@ SLOW = """
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize("waits", ["in a transform", "in the library"])
 def test_ctrl_c_interrupts_a_wait(photos: Path, waits: str) -> None:
-    """The wait in the library is for images that take long: a 6000x6000 target."""
+    """The wait in the library is long because the images are resized to 6000x6000."""
     script = textwrap.dedent(SLOW) + textwrap.dedent(
         """
         if sys.argv[2] == "in a transform":
@@ -139,7 +139,7 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
         once()
     gc.collect()
 
-    # A thread of the first round may still have been ending when it was counted.
+    # `before` may include a thread of the first round that was still ending, so smaller counts pass too.
     def is_back() -> bool:
         return all(now <= then for now, then in zip(counts(), before, strict=True))
 
@@ -175,8 +175,8 @@ def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path,
     data = fb.Dataset(plain) if kind == "of a Dataset" else plain
 
     def threads() -> set[str]:
-        # The threads that wait for storage belong to a data set that was passed in, and come and go with its
-        # reads.
+        # If a Dataset was passed in, the threads that fetch belong to it. They start and end with its reads, so
+        # they are not counted.
         others = "forebay-fetch" if kind == "of a Dataset" else ""
         return {task for task, name in tasks().items() if name.startswith("forebay") and name != others}
 
@@ -192,7 +192,7 @@ def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path,
         want = ids(first.epoch(0))
     gc.collect()
     assert until(lambda: not open_files()), open_files()
-    # Threads of the first loader may still be ending, and never come back.
+    # `before` may include threads of the first loader that are still ending, which hides no new thread.
     before, opened = threads(), handles()
     kept, epochs = [], []
     for _ in range(4):
@@ -207,7 +207,7 @@ def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path,
 
     assert until(lambda: not threads() - before and handles() <= opened), (threads() - before, opened, open_files())
     assert not open_files()
-    # Properties that need no rows can still be read.
+    # After a loader was closed, its properties that need no rows can still be read.
     assert len(kept[0]) > 0 and kept[0].plan() and kept[0].stats()
     assert kept[0].state_dict()["epoch"] == (0 if under_way else 1)
     with pytest.raises(fb.ClosedError):
@@ -357,7 +357,8 @@ def test_waiting_releases_the_interpreter(photos: Path) -> None:
         thread = threading.Thread(target=tick)
         thread.start()
         epoch = iter(loader)
-        # The other thread is seldom scheduled on a busy machine, but not at all while it needs the interpreter.
+        # A busy machine seldom runs the other thread, so several batches are tried. If a wait held the
+        # interpreter's lock, the thread would never run during it.
         for _ in range(16):
             before = ticks
             next(epoch)

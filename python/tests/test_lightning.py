@@ -92,7 +92,7 @@ def latest(folder: Path) -> tuple[str, int]:
     """Returns the newest checkpoint, and the number of steps that it has trained."""
 
     def age(path: Path) -> tuple[int, int]:
-        # Those of later steps are newer, also if the clock of the files is coarse.
+        # A checkpoint of a later step is newer, even if both files have the same time.
         return int(re.findall(r"step=(\d+)", path.name)[0]), path.stat().st_mtime_ns
 
     path = max(folder.glob("*.ckpt"), key=age)

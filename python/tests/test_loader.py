@@ -121,8 +121,8 @@ def test_reports_are_for_people_and_programs(plain: Path) -> None:
 
 
 def test_two_processes_share_an_epoch_as_two_lanes_do(plain: Path) -> None:
-    """Two ranks deliver each row exactly once in equal numbers of steps, and together the global batches of
-    one process with two lanes."""
+    """Two ranks take equal numbers of steps and deliver each row once. Their two batches of a step have the rows of
+    one batch of a single process with two lanes."""
     script = (
         "import sys, json, forebay as fb\n"
         "loader = fb.Loader(sys.argv[1], batch_size=32, shuffle=fb.Shuffle(seed=17, window_rows=200),\n"
@@ -321,7 +321,7 @@ def test_a_loader_is_no_data_set_of_rows(plain: Path) -> None:
         for wrong in (0, slice(3), None):
             with pytest.raises(TypeError, match=r"a batch has columns by name, got .* \(pass a str\)"):
                 batch[wrong]
-        # Functions that move batches to a device rebuild mappings from their contents.
+        # Functions that move a batch to a device call its type with a dict, so this error names the adapter.
         with pytest.raises(TypeError, match=r"forebay\.torch\.batches"):
             type(batch)({"id": batch["id"]})
 
@@ -373,7 +373,7 @@ def test_times_of_96_and_of_64_bits_that_spark_wrote_are_one_column(tmp_path: Pa
         rows = pa.record_batch(next(iter(loader)))["t"]
         assert rows.type == pa.timestamp("us", "UTC")
         assert rows.cast(pa.timestamp("us")).to_pylist() == times.to_pylist() * 2
-    # In files of other writers, these times are ambiguous.
+    # Only the 96-bit times of Spark are known to be in UTC. Those of other writers have no zone.
     write("a.parquet", times, False, use_deprecated_int96_timestamps=True)
     for merge_schema in (False, True):
         with pytest.raises(fb.UnsupportedError, match="times without a zone cannot be compared"):
@@ -412,7 +412,7 @@ def test_an_epoch_says_why_it_was_ended(plain: Path, transform: Any, taken: str,
         if taken == "all":
             list(epoch)
         end(loader, epoch)
-        # The first reason is kept.
+        # The error gives the first reason, also after the epoch was ended again.
         epoch.close()
         loader.close()
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Arguments in the form that other loaders expect, and the text form of a loader."""
+"""Arguments as other loaders take them: the errors say how to pass them to forebay."""
 
 from __future__ import annotations
 

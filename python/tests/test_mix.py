@@ -1,4 +1,4 @@
-"""Mixes: weights, ends, order, states on other numbers of ranks, and everything that a loader is used for."""
+"""Mixes of data sets: their weights, the end of an epoch, the order, states, and the options of a loader."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def every(source: int) -> list[Row]:
 def test_each_batch_has_its_share_of_each_source(folders: tuple[Path, Path]) -> None:
     with mixed(folders) as mix:
         batches = epoch(mix)
-        # The second source has 300 rows, of which each batch takes 3, so it ends first.
+        # Each batch takes 3 of the 300 rows of the second source, so this source ends first.
         assert len(batches) == len(mix) == 100
         for batch in batches:
             assert Counter(source for source, _ in batch) == {0: 7, 1: 3}
@@ -234,10 +234,10 @@ def test_weights_change_at_a_step_of_the_run(folders: tuple[Path, Path]) -> None
                 state = mix.state_dict()
         assert counts[:65] == [10] * 5 + [2] * 30 + [10] * 25 + [5] * 5
         length = len(counts)
-        # The next epoch continues with the weights that hold at its first step.
+        # The schedule counts steps over all epochs, so the next epoch has the weights from step 60 on.
         assert Counter(source for source, _ in epoch(mix)[0]) == {0: 5, 1: 5}
         assert [place.source for place in mix.which(length)].count(0) == 5
-    # A state may be resumed with other weights from its step on, but not with other weights before it.
+    # A state can be resumed with other weights for later steps, but not with other weights for earlier ones.
     with mixed(folders, (1, 0), schedule={**schedule, 60: [0.9, 0.1]}) as mix:
         mix.load_state_dict(state)
         tail = [Counter(source for source, _ in batch)[0] for batch in epoch(mix)]
@@ -466,7 +466,7 @@ def test_a_mask_of_views_is_made_by_all_sources_that_have_a_view(documented: Pat
     )
     both = fb.Mix([masked, source("whole", null_mask=["image"])], batch_size=16)
     assert sorted(next(iter(both))["image.mask"].tolist()) == [False] + [True] * 15
-    # What the advice of an error says can be done.
+    # The errors advise only what is possible: a mask, for example, can be left out only with its image.
     mixed = fb.Mix([source("whole"), (tmp_path / "none.parquet", 1)], batch_size=4)
     with pytest.raises(fb.NullError, match=r"leave \"image.a\" out with columns= of the .*, or out of forebay.Views"):
         next(iter(mixed))["image.a"]
@@ -596,7 +596,7 @@ def test_batches_of_a_mix_are_tensors(folders: tuple[Path, Path]) -> None:
 
 
 def lists_of(folder: Path, documents: int, seed: int) -> Path:
-    """Documents of 1 to 20 tokens, each token with the number of its document, from 1."""
+    """Writes documents of 1 to 20 tokens. Each token is the number of its document, counted from 1."""
     chance = random.Random(seed)
     folder.mkdir()
     tokens = [[number] * chance.randint(1, 20) for number in range(1, documents + 1)]

@@ -18,7 +18,7 @@ ROWS, SIDE, CLASSES = 48, 12, 5
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Raw images of one level each, which is the number of the row."""
+    """Raw images in which each pixel value is the number of the row."""
     folder = tmp_path_factory.mktemp("mixup")
     cells = [bytes([row]) * (SIDE * SIDE * 3) for row in range(ROWS)]
     labels = [row % CLASSES for row in range(ROWS)]
@@ -36,7 +36,7 @@ def loader(data: Path, transform: Any, batch_size: int = 6, dtype: str = "float3
 
 
 def lams(batches: list[Any]) -> list[float]:
-    """The share of the row itself in each batch, from a row whose partner has another class."""
+    """Returns the mixing factor of each batch. It is read from the label of a row whose partner has another class."""
     found = []
     for batch in batches:
         own, other = batch["id"] % CLASSES, np.roll(batch["id"], 1) % CLASSES
@@ -90,7 +90,7 @@ def test_cutmix_has_the_exact_area(data: Path, layout: Any) -> None:
 
 
 def test_the_same_batch_as_torchvisions(data: Path) -> None:
-    """torchvision's functions, given the same factor and box."""
+    """Compares with torchvision's functions, which are given the same factor and box."""
     torch = pytest.importorskip("torch")
     v2 = pytest.importorskip("torchvision.transforms.v2")
     labels = torch.arange(6) % CLASSES
@@ -136,7 +136,7 @@ def test_factors_are_those_of_the_step_on_any_world_and_after_a_resume(data: Pat
                 each.append(lams(list(train if state is not None else train.epoch(1))))
         return each
 
-    # A step of CutMix has no share of its own before its box is known, but all ranks cut the same box.
+    # The factor of a CutMix step follows from the area of its box, and all ranks cut the same box.
     (alone,) = of_world(1, mix)
     for world in (2, 4):
         for other in of_world(world, mix):

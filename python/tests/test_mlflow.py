@@ -1,5 +1,6 @@
-"""The data sets of a run in MLflow's log. MLflow is that of this interpreter, or of the one that FOREBAY_MLFLOW_PYTHON
-names.
+"""The data sets that a run logs to MLflow.
+
+MLflow is imported by this interpreter, or by the one that FOREBAY_MLFLOW_PYTHON names.
 """
 
 from __future__ import annotations

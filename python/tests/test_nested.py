@@ -287,8 +287,8 @@ def test_files_may_name_the_parts_of_a_list_as_they_like(tmp_path: Path) -> None
 
 
 def test_old_times_inside_of_lists_are_exact_or_refused(tmp_path: Path) -> None:
-    """Spark and Impala wrote such times in 96 bits, of which 64-bit nanoseconds cover only the years 1677 to
-    2262."""
+    """Spark and Impala wrote such times in 96 bits. They are delivered as 64-bit nanoseconds, which cover only the
+    years 1677 to 2262."""
     times = [[datetime.datetime(2020, 5, 17, 1, 2, 3)], [], [None, datetime.datetime(1970, 1, 1)]]
     kind = pa.list_(pa.timestamp("us"))
 

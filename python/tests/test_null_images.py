@@ -1,4 +1,4 @@
-"""Nulls where images, masks and tensors are decoded: filled slots, masks, and the columns that follow a null
+"""Null images, masks and tensors: the values in their place, the null masks, and the columns that belong to a null
 image."""
 
 from __future__ import annotations

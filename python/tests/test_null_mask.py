@@ -123,7 +123,7 @@ def test_masks_and_values_are_those_of_pyarrow(nulls: Path, table: pa.Table, tmp
 
 
 def test_narrow_columns_alone(nulls: Path, table: pa.Table) -> None:
-    """Batches that contain only numbers are made several columns at a time, from rows in another order."""
+    """If all columns are narrow numbers, a batch gathers several of them at once, here from rows in shuffled order."""
     names = ["id", "i64", "u8", "f32", "flag", "day"]
     shuffle = fb.Shuffle(seed=5, window_rows=300)
     with fb.Loader(nulls, columns=names, null_mask=names[1:], batch_size=17, shuffle=shuffle) as loader:
@@ -174,7 +174,7 @@ def test_a_column_without_nulls_is_all_there(nulls: Path) -> None:
 
 
 def test_arrow_and_skipped_rows(nulls: Path, table: pa.Table) -> None:
-    """A column with a mask has no bad rows; another column still has them."""
+    """A null is not a bad row in a column with a null mask, but it is one in other columns."""
     with fb.Loader(nulls, columns=["id", "i64"], null_mask=["i64"], on_bad_row=fb.Skip(at_most=0)) as loader:
         record = next(iter(loader)).to_arrow()
         assert record.column("i64").null_count == 0 and record.schema.field("i64.mask").type == pa.bool_()

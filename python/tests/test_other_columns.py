@@ -1,4 +1,4 @@
-"""Columns that are not requested, and columns that differ only in form."""
+"""Files with different columns: columns that are not requested, and types that store the same values."""
 
 from __future__ import annotations
 

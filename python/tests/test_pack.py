@@ -111,7 +111,7 @@ def number_of(numbers: Any, column: str) -> Any:
 
 
 def marked(one: list[int], pack: fb.Pack, column: str = "tokens") -> list[int]:
-    """A list with what stands before and after it."""
+    """Returns a list with the numbers that the pack puts before and after it. An empty list stays empty."""
     before, after = ([] if mark is None else [number_of(mark, column)] for mark in (pack.bos, pack.eos))
     return [*before, *one, *after] if one else []
 
@@ -169,7 +169,7 @@ def test_numbers_stand_before_and_after_the_lists_of_each_column(documents: Path
     pack = fb.Pack(["tokens", "labels"], 30, bos={"tokens": -1, "labels": -100}, eos={"tokens": -2, "labels": -3})
     labels = [row.tolist() for batch in fb.Loader(documents, samples=pack, batch_size=5) for row in batch["labels"]]
     assert labels == [one["tokens"] for one in by_hand(documents, pack, column="labels")]
-    # With a tokeniser that writes the number itself, the packs are the same.
+    # The packs are the same if the files already have -2 at the end of each list.
     written = documents.parent / "written"
     written.mkdir()
     for path in documents.glob("*.parquet"):
@@ -369,7 +369,7 @@ def test_rows_that_no_sample_holds_are_skipped_and_counted_once(odd: Path, sampl
         listed = []
         for rank in range(world):
             shard, skip = fb.Shard(rank=rank, world=world), fb.Skip(at_most=len(bad))
-            # A bucket also delivers rows without a list.
+            # A bucket also delivers rows whose list is null, so they need a value.
             fill: Any = {"fill_null": {"x": 0}} if isinstance(samples, fb.Bucket) else {}
             loader = fb.Loader(odd, samples=samples, batch_size=1, shard=shard, on_bad_row=skip, **fill)
             kept = [row for batch in loader.epoch(epoch) for row in batch["x"]]
@@ -384,7 +384,7 @@ def test_rows_that_no_sample_holds_count_against_the_limit(odd: Path) -> None:
     loader = fb.Loader(odd, samples=fb.Pack("x", 4), batch_size=1, on_bad_row=fb.Skip(at_most=1))
     with pytest.raises(fb.BadRowError, match="row group 1, row 1.*2 bad rows, of which 1 may be skipped: null where a list"):
         list(loader)
-    # The rows are counted where the epoch begins, and not again where it is resumed.
+    # Bad rows are counted when an epoch begins, and not again when it is resumed.
     options: Any = {"samples": fb.Pack("x", 4), "batch_size": 1, "on_bad_row": fb.Skip(at_most=2)}
     first, second = fb.Loader(odd, **options), fb.Loader(odd, **options)
     next(iter(first))

@@ -18,7 +18,7 @@ ROWS = 240
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents of 0 to 30 tokens in two folders. Every token of a document is its number, so the tokens of a pack
+    """Documents of 0 to 30 tokens in two folders. Each token is the number of its document, so the tokens of a pack
     say which documents it has."""
     root = tmp_path_factory.mktemp("documents")
     draws = np.random.default_rng(5)
@@ -42,7 +42,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of_packs(batch: Any) -> list[list[int]]:
-    """The documents of each pack in order, by their tokens."""
+    """Returns the numbers of the documents in each pack, in order."""
     found = []
     for tokens, segments in zip(batch["tokens"], batch["segment_ids"], strict=True):
         found.append([int(tokens[segments == one][0]) for one in range(1, segments.max() + 1)])
@@ -155,7 +155,7 @@ def test_packs_with_values_are_mixed(documents: Path) -> None:
 
 
 def test_long_values_count_in_the_memory_of_a_batch(tmp_path: Path) -> None:
-    """A batch that is mostly text is weighed with it, and refused by its size."""
+    """The text counts in the size of a batch, and a batch that is too large because of its text is refused."""
     table = pa.table({"tokens": pa.array([[at] for at in range(64)], pa.list_(pa.int32())), "text": ["x" * (1 << 20)] * 64})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=8)
     made = fb.Loader(tmp_path, samples=fb.Pack("tokens", 2), columns=["tokens", "text"], batch_size=1, memory="128MiB")

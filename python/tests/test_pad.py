@@ -80,7 +80,7 @@ def test_lists_are_padded_on_a_side_and_cut_off_at_an_end(
 
 
 def test_a_batch_whose_length_is_rounded_up_is_weighed_as_it_is_delivered(tmp_path: Path) -> None:
-    """Rows of one number that become rows of 4 MiB are not taken for small ones."""
+    """Padding makes rows of one number into rows of 4 MiB, and the memory limit counts the padded size."""
     pq.write_table(pa.table({"x": pa.array([[1]] * 64, pa.list_(pa.int64()))}), tmp_path / "t.parquet")
     pad = {"x": fb.Pad(multiple=1 << 19)}
     with pytest.raises(fb.TooLargeError, match="memory"):

@@ -16,7 +16,7 @@ DESIGN = DOCS / "design"
 #: The design pages with a bounded length; the log of attempts is not one of them.
 REASONS = sorted(page for page in DESIGN.glob("*.md") if page.name != "tried.md")
 
-#: The first folders of the paths that pages contain.
+#: A path in a page is checked if it begins with one of these folders.
 ROOTS = ("src", "crates", "python", "tests", "docs", "tools", "benches", "examples")
 
 #: The source folders in which short paths of pages, such as ``shard/deal``, are looked up.

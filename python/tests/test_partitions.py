@@ -82,7 +82,7 @@ def test_footers_of_folders_that_a_filter_leaves_out_are_not_read(table: Path) -
         state = loader.state_dict()
     with pytest.raises(fb.InvalidError, match="cannot compare"):
         fb.Loader(table, filter=fb.col("year") == "2024")
-    # One footer is read to see whether the files have a column of that name: the first one.
+    # Only the first footer is read, to see whether the files have a column of that name.
     _, *others = sorted((table / "year=2023").rglob("*.parquet"))
     for file in others:
         file.write_bytes(b"no footer")

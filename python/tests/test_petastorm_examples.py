@@ -1,8 +1,8 @@
 """Petastorm's examples with forebay.petastorm: hello world, digits in PyTorch, and the converter, on real
 Spark.
 
-``FOREBAY_SPARK4_PYTHON`` names an interpreter with PySpark 4, PyTorch, TensorFlow and pytest, in which these tests, the
-notebook's and those of Spark run once more. Without it they run in this interpreter alone, if it has PySpark.
+``FOREBAY_SPARK4_PYTHON`` names an interpreter with PySpark 4, PyTorch, TensorFlow and pytest. These tests, the tests of
+the notebook and the tests of Spark run there once more. Without it they run only here, if PySpark is installed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_digits_train_in_torch(spark, tmp_path):
 
 @pytest.fixture
 def converter(spark, tmp_path):
-    """Converts digits as vectors of floats."""
+    """Makes a converter of a DataFrame with pictures of digits as arrays of floats, and deletes it afterwards."""
     made = pytest.importorskip("forebay.petastorm.spark")
     spark.conf.set(made.SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{tmp_path}/converted")
     rows = [((digit(n).ravel() / 255).tolist(), n % CLASSES) for n in range(200)]

@@ -13,7 +13,7 @@ from forebay import _forebay
 
 KEY = b"dataset-toolkit.unischema.v1"
 
-#: A schema as Petastorm pickled it, with an image, a Spark number, and arrays.
+#: A schema as Petastorm pickles it, with an image, a number of Spark's DecimalType and an array.
 PICKLE = (
     b"\x80\x02cpetastorm.unischema\nUnischema\n)\x81}(U\x05_nameU\x06PhotosU\x07_fieldsccollections\nOrderedDict\n)R("
     b"U\x05imagecpetastorm.unischema\nUnischemaField\n(U\x05imagecnumpy\nuint8\nNNK\x03\x87"

@@ -25,7 +25,7 @@ def frame(spark, count):
 
 
 def blocks():
-    """Returns the code of the notebook, with forebay.petastorm and with a loader."""
+    """Returns two versions of the notebook's code: one with forebay.petastorm, and one with a loader."""
     section = PAGE.read_text().split("## Databricks' notebook")[1].split("\n## ")[0]
     return re.findall(r"```python\n(.*?)```", section, re.S)[:2]
 

@@ -153,7 +153,7 @@ def check_batches(url, gave, keys=None, **options):
     for batch, other in zip(batches, expected, strict=True):
         assert list(batch) == list(other)
         for name in batch:
-            # In Petastorm, key columns are categories, and two of its threads may exchange their values.
+            # Petastorm delivers keys of folders as categories, and its threads may mix up the values of a key.
             if keys and name in keys:
                 assert batch[name].tolist() == [keys[name](int(one)) for one in batch["id"]], name
             else:
@@ -175,7 +175,7 @@ def test_rows_and_batches_of_old_versions_are_the_same(original, version):
 
 
 def both(original, url):
-    """Returns what Petastorm makes of the rows and of the batches of a data set."""
+    """Returns the rows and the batches that Petastorm's two readers deliver for a data set."""
     return original(*([kind, {"url": url, "shuffle_row_groups": False}] for kind in ("rows", "batches")))
 
 
@@ -183,7 +183,8 @@ def check_all(url, rows, batches):
     """Compares the rows, the batches and a loader over a data set that Petastorm wrote."""
     keys = {"part": lambda id: f"p {id % 2}", "number": lambda id: 7 + id % 2}
     for row in rows[0]:
-        # Petastorm numbers the keys of folders on several threads, and may exchange the values of a key.
+        # Petastorm numbers the keys of folders on several threads and may mix up their values, so the right ones
+        # are computed here.
         row.update({name: type(row[name])(value(int(row["id"]))) for name, value in keys.items()})
     assert check_rows(url, rows) == 30 * 36
     assert check_loader(url, rows, decode={"times": None}) == 30 * 35

@@ -57,7 +57,7 @@ Kinds = Unischema(
 
 
 def kinds(number: int) -> dict:
-    """Returns a row of all kinds, which is a function of its number."""
+    """Returns a row with fields of all kinds. Its values depend only on its number."""
     rng = np.random.default_rng(number)
     some = number % 3
     return {
@@ -167,8 +167,8 @@ def test_row_groups_come_in_random_order_and_their_rows_as_stored(small_url):
     found = ids(small_url, seed=5)
     assert sorted(found) == list(range(200)) and found != list(range(200))
     runs = np.split(np.array(found), np.flatnonzero(np.diff(found) != 1) + 1)
-    # There are three files of 75 rows, each with 7 row groups of 10 rows and one of 5. Neighbours may follow
-    # one another.
+    # The 200 rows are in 21 row groups, in files of 75, 75 and 50 rows. A run is longer than a row group if two
+    # neighbours follow one another.
     assert 12 < len(runs) <= 21 and all(run[0] % 75 % 10 == 0 for run in runs)
 
 
@@ -271,7 +271,7 @@ def test_shards_have_each_row_once_and_differ_by_one_row(small_url, world):
 def test_shards_are_equal_on_request(small_url):
     shares = [ids(small_url, cur_shard=rank, shard_count=7, shards="equal") for rank in range(7)]
     assert {len(share) for share in shares} == {29} and set(sum(shares, [])) == set(range(200))
-    # A row that is repeated may belong to the only row group of its process.
+    # Equal shares of 5 rows over 2 ranks repeat one row, also if all rows are in one row group.
     few = {"predicate": in_set(range(5), "id"), "shard_count": 2, "shards": "equal"}
     assert [len(ids(small_url, cur_shard=rank, **few)) for rank in range(2)] == [3, 3]
 
@@ -308,7 +308,7 @@ def test_a_shard_without_a_row_is_an_error(small_url, shards):
 def test_shards_are_whole_row_groups_on_request(small_url):
     shares = [ids(small_url, cur_shard=rank, shard_count=3, shards="row_groups") for rank in range(3)]
     assert sorted(sum(shares, [])) == list(range(200))
-    # Every third row group of each file, counted over all files.
+    # Each rank gets every third row group, counted through all files.
     begins = [*range(0, 75, 10), *range(75, 150, 10), *range(150, 200, 10)]
     ends = [*begins[1:], 200]
     for rank, share in enumerate(shares):

@@ -1,4 +1,4 @@
-"""Row groups that an index of the data set selects; the index is built, and read without unpickling."""
+"""An index of the data set selects row groups. It is built here, and is read without unpickling."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_indexes_of_old_versions_are_read(version):
 
 
 class Call:
-    """An object that is pickled as a call."""
+    """An object whose pickle calls a function when it is loaded."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments

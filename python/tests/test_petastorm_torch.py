@@ -1,4 +1,4 @@
-"""PyTorch loaders over readers, with the hooks that classes of users override."""
+"""PyTorch loaders over readers, and the methods that users override in subclasses."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_the_same_rows_as_with_memory(one: Path, stored: pa.Table) -> None:
             columns = ["id", "pair", "words", "deep", "half"]
             with fb.Loader(one, columns=columns, memory="4GiB", **given) as large:
                 wanted = rows(large)
-            # Columns of 20 kB a row make the row group too large.
+            # The column `cell` has 20 kB in each row, which makes the row group too large for the memory.
             with fb.Loader(one, columns=["cell", *columns], memory=MEMORY, **given) as small:
                 same(rows(small).drop(["cell"]), wanted)
                 epoch = iter(small)
@@ -204,7 +204,7 @@ def test_pieces_are_not_advised_where_there_are_none(tmp_path: Path) -> None:
     items = pa.array(np.random.default_rng(1).integers(0, 1 << 30, 8_000_000, dtype=np.int32))
     lists = pa.ListArray.from_arrays(pa.array(np.arange(0, 8_000_001, 40, dtype=np.int32)), items)
     pq.write_table(pa.table({"x": lists, "id": np.arange(200_000)}), tmp_path / "lists.parquet")
-    # Each piece would need all lists.
+    # No piece of this row group can be read without reading all of its lists.
     for columns in (["x"], ["x", "id"]):
         with pytest.raises(fb.TooLargeError, match="raise memory to") as refused:
             fb.Loader(tmp_path, columns=columns, batch_size=64, memory="16MiB", shuffle=fb.Shuffle(seed=1))
@@ -323,7 +323,7 @@ def test_a_plan_says_what_would_mix_better(tmp_path: Path) -> None:
             found = loader.plan(1).to_dict()
             assert found["row_groups_of_a_batch"] == pytest.approx(better["row_groups_of_a_batch"], rel=0.1)
             assert classes(loader) > 1.7 * few
-    # Nothing of it where there is no window, or where rows cannot be cut.
+    # The plan gives no such advice without a window, and no advice of pieces if rows cannot be cut into them.
     with fb.Loader(tmp_path, batch_size=64) as stored:
         assert stored.plan().to_dict()["better_mixing"] == []
     with fb.Loader(tmp_path, samples=fb.Window(2), batch_size=64, shuffle=fb.Shuffle(seed=1, window_rows=2_000)) as windows:

@@ -90,7 +90,7 @@ def by_hand(docs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def prepared(docs: Path, tmp_path_factory: pytest.TempPathFactory) -> fb.Prepare:
-    """A folder that is complete, and the log of the calls."""
+    """Returns a finished preparation. The log of its calls is beside its folder."""
     folder = tmp_path_factory.mktemp("prepared")
     prepare = fb.Prepare(partial(noted, str(folder / "log")), into=folder / "tokens", version="1")
     fb.Loader(docs, prepare=prepare).close()
@@ -283,7 +283,7 @@ def test_nulls_of_the_source_are_none(tmp_path):
             "fields": pa.array([{"a": 1}, {"a": None}, None] * 200, pa.struct([("a", pa.int64())])),
         }
     )
-    # The last batch has no nulls.
+    # The last row has no nulls.
     table = pa.concat_tables([table, table.slice(0, 1).set_column(2, "time", pa.array([5], pa.timestamp("us")))])
     pq.write_table(table, tmp_path / "in.parquet")
     seen = []
@@ -352,7 +352,8 @@ def test_the_progress_is_reported(docs, tmp_path):
 
 
 def deletion_vector(rows: list[int]) -> tuple[str, int]:
-    """Rows as the inline deletion vector of a Delta table, a Roaring bitmap in Z85, and its bytes."""
+    """Returns rows as an inline deletion vector of a Delta table, which is a Roaring bitmap in Z85, and its size in
+    bytes."""
     signs = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
     values = struct.pack(f"<{len(rows)}H", *rows)
     bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + values
@@ -569,7 +570,7 @@ def test_files_that_were_shown_in_part_are_completed(docs, prepared, tmp_path):
     killed = in_process(KILLED, docs, log, into, "clear", 0)
     assert killed.wait() == -signal.SIGKILL
     hidden = into / folders.HIDDEN
-    # As if the process had been killed after it had shown one file.
+    # This makes the state of a process that was killed when it had moved only one file into place.
     for name in ("part-1.parquet", "part-2.parquet", folders.RECORD):
         os.replace(into / name, hidden / name)
     log.unlink()
@@ -767,7 +768,7 @@ def test_an_exception_has_the_place_of_its_row(docs, tmp_path, workers):
     error = fails(docs, raising, tmp_path / "into", workers=workers)
     assert isinstance(error, KeyError)
     if sys.version_info >= (3, 11):
-        # Row 150 of the second file, whose row groups have 71 rows.
+        # The row is number 150 of the second file, whose row groups have 71 rows.
         assert f"prepare of {docs}/part-1.parquet, row group 2, row 8, which" in error.__notes__[0]
     gc.collect()
 
@@ -784,7 +785,7 @@ def test_rows_before_a_failure_stay(docs, tmp_path):
     log.unlink()
     (tmp_path / "mended").touch()
     fb.Loader(docs, prepare=fb.Prepare(function, into=tmp_path / "into", version="1"))
-    # The batch of 256 rows with the bad row, and what a row group lacked before it.
+    # The first batch of 256 rows completed three row groups of 70 rows; later rows are prepared again.
     assert int(log.read_text().split()[0]) == 210
 
 

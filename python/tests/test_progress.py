@@ -40,7 +40,7 @@ def shown(kind: str, batches: Any, out: io.StringIO, **options: Any) -> Iterator
 
 
 def test_a_bar_counts_steps_and_names_the_rate(plain: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The rate is that of the whole epoch, however long it takes.
+    # The window is longer than the epoch, so the bar shows the rate of the whole epoch.
     monkeypatch.setattr(progress, "WINDOW_SECONDS", 3_600.0)
     out = io.StringIO()
     began = time.monotonic()
@@ -51,7 +51,7 @@ def test_a_bar_counts_steps_and_names_the_rate(plain: Path, kind: str, monkeypat
     text = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", out.getvalue())
     rates = re.findall(r"16/16.*?([\d,]+) rows/s, waited \d+ %", text)
     assert rates, text
-    # The loop takes at most a batch of 64 every 40 ms. The last text is of the whole epoch.
+    # A step takes at least 40 ms for a batch of 64 rows, so the rate is at most about 1,600 rows/s.
     assert 16 * 64 / took - 1 <= int(rates[-1].replace(",", "")) <= 1_700
 
 
@@ -206,7 +206,7 @@ def test_the_shares_of_all_ranks_are_the_whole(plain: Path, tmp_path: Path) -> N
             assert own["misses"] < fb.Dataset(plain).num_row_groups
             written += own["misses"]
             before = train.stats().to_dict()["cache"]["misses"]
-            # This rank fetches nothing again that it reads in the epoch.
+            # The rank has warmed all row groups that it reads in the epoch, so none is missing from the cache.
             assert len(list(train)) == len(train)
             assert train.stats().to_dict()["cache"]["misses"] == before
     assert written == fb.Dataset(plain).num_row_groups

@@ -1,4 +1,4 @@
-"""Images in their own sizes, without a canvas: each shows what `fit` shows, and nothing beside it."""
+"""Images in their own sizes, without a canvas: each has the pixels that `fit` delivers, without the padding."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_raw_pixels_are_drawn_and_shown_as_their_file(data: Path, tmp_path: Path, kind: str) -> None:
     image = KINDS[kind]
-    # The draws of a column depend on its name.
+    # Random crops and flips depend on the name of the column, so both files have the same name for it.
     for name, source in (("files", "file"), ("raws", "binary")):
         (tmp_path / name).mkdir()
         table = pq.read_table(data / "a.parquet", columns=[source]).rename_columns(["image"])

@@ -131,7 +131,7 @@ def refusals(folder: Path) -> list[str]:
         with pytest.raises(kind) as error:
             fb.ray.warm(build)  # type: ignore[arg-type]
         refused.append(str(error.value))
-    # A task that has just ended is not cancelled, because that sometimes ends Ray's drivers.
+    # `warm` must not cancel a task that has just ended, because that sometimes makes a Ray driver exit.
     for _ in range(300):
         with pytest.raises(fb.NotFoundError):
             fb.ray.warm(build)

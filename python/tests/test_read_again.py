@@ -1,4 +1,4 @@
-"""A cache that is left to measurements keeps nothing of local rows that are not slower without it."""
+"""A cache whose tier is `auto` keeps no local rows that are as fast without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import forebay as fb
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "table"
     path.mkdir()
-    # Smaller tables are kept without measuring.
+    # The table is this large because the cache keeps smaller ones without measuring.
     wide = pa.array([bytes([number % 251]) * 6_000 for number in range(3_000)])
     texts = [f"text {number % 7}" for number in range(3_000)]
     rows = pa.table({"id": np.arange(3_000), "text": texts, "wide": wide})
@@ -40,7 +40,7 @@ def test_rows_that_stay_in_memory_are_not_kept_and_the_order_does_not_change(tab
         assert unkept.warm()["written"] == 0
         for epoch in oracle[:2]:
             assert ids(unkept) == epoch == ids(kept)
-        # Rows are used before they are written.
+        # The loader delivers rows before they are written to the cache, so the writes may end later.
         assert until(lambda: kept.stats().to_dict()["cache"]["written"] == 6)  # type: ignore[index]
         found, named = unkept.stats().to_dict()["cache"], kept.stats().to_dict()["cache"]
         assert found is not None and named is not None
@@ -52,7 +52,7 @@ def test_rows_that_stay_in_memory_are_not_kept_and_the_order_does_not_change(tab
         assert named["writing"] > 0 and "of the work" in str(kept.stats())
         state = unkept.state_dict()
         assert "cache_tier" not in state and kept.state_dict()["cache_tier"] == "rows"
-        # A position does not say whether rows were kept, so each of the two resumes the other.
+        # A cache does not change the order, so each of the two states resumes with both caches.
         for saved in (state, kept.state_dict()):
             for cache in (auto, rows):
                 with loader(cache=cache) as resumed:
@@ -64,7 +64,7 @@ def test_what_was_measured_is_in_the_folder_and_decides_again(table: Path, tmp_p
     cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GB")
 
     def reason() -> str | None:
-        # In a single epoch no rows stay in memory.
+        # With epochs=1 no rows stay in memory for a next epoch, so the measurement decides.
         with fb.Loader(table, batch_size=64, shuffle=fb.Shuffle(seed=3), epochs=1, cache=cache) as loader:
             assert sorted(ids(loader)) == list(range(3_000))
             stats = loader.stats().to_dict()["cache"]

@@ -53,14 +53,14 @@ def loader(root: Path, samples: Any, rank: int = 0, world: int = 1, **options: A
 
 
 def members(batch: Any) -> list[tuple[int, ...]]:
-    """The tokens of each pack, or the rows of a bucket, that count."""
+    """Returns the tokens of each pack, or the rows of a bucket, without the padded rows."""
     if "segment_ids" in batch:
         return [tuple(row) for row in batch["tokens"][batch["row_mask"]].tolist()]
     return [tuple(batch["n"][batch["row_mask"]].tolist())]
 
 
 def of_epoch(root: Path, samples: Any, epoch: int, world: int = 1, **options: Any) -> list[list[tuple[int, ...]]]:
-    """The samples of each step over all ranks, in order within a step."""
+    """Returns the samples of each step from all ranks together, sorted within the step."""
     ranks = [loader(root, samples, rank, world, **options) for rank in range(world)]
     steps = zip(*(rank.epoch(epoch) for rank in ranks), strict=True)
     return [sorted(one for batch in step for one in members(batch)) for step in steps]
@@ -129,7 +129,7 @@ def test_a_state_resumes_at_the_next_sample_on_other_ranks(documents: Path, samp
             for step in zip(*ranks, strict=True)
         ]
         assert steps == rest
-    # The plan names the rows of each step, and the state alone is enough for it.
+    # After a resume, `which` names the rows of each step; it needs only the state.
     resumed = loader(documents, samples, row_id=True, **options)
     resumed.load_state_dict(state)
     for step, batch in enumerate(resumed, 4):

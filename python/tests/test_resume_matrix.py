@@ -19,8 +19,7 @@ from forebay.program.trainers.registry import TRAINERS
 MATRIX = Path(__file__).resolve().parents[2] / "benches" / "resume"
 
 CASES = [
-    # A plain loop in one process is tested in `test_verify_trainer.py`, with the rows that its own loader
-    # repeats.
+    # `test_verify_trainer.py` tests a plain loop in one process, and counts the rows that a DataLoader repeats there.
     *((trainer, 1, "middle") for trainer in TRAINERS if trainer not in ("torch", "spark")),
     ("torch", 2, "border"),
     ("torchdata", 2, "middle"),

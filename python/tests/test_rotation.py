@@ -127,7 +127,7 @@ def test_what_belongs_to_an_image_is_turned_as_torchvision_does(data: Path) -> N
 
 @pytest.mark.parametrize("degrees", [90, -90, 180, 37.5])
 def test_points_name_the_pixels_that_they_named(tmp_path: Path, degrees: float) -> None:
-    """A bright block is where its point is; the check needs no library."""
+    """The image has a bright block at the point, and after a rotation the block is where the point is."""
     side, at = 41, (30, 12)  # column and row
     pixels = np.zeros((side, side, 3), np.uint8)
     pixels[at[1] - 1 : at[1] + 2, at[0] - 1 : at[0] + 2] = 200

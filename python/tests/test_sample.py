@@ -97,8 +97,8 @@ def test_rows_are_drawn_of_those_that_are_selected(animals: Path) -> None:
 def test_repeats_of_a_row_are_apart(animals: Path) -> None:
     loader = made(animals, fb.Sample(by="label"), shuffle=fb.Shuffle.exact(3))
     repeated = sum(10 - len(set(batch["id"].tolist())) for batch in loader)
-    # A third of the draws come from 20 rows and the others from 380, so about a tenth of the rows are repeats
-    # within a batch of ten.
+    # A third of the delivered rows come from 20 rows and the others from 380, so about a tenth of them are
+    # repeats within a batch of ten.
     assert repeated < 60
     # In stored order, the 30 rows of a row group include few of the rarest class, and each of these is
     # delivered six or seven times.

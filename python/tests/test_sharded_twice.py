@@ -140,7 +140,7 @@ TAIL = """
     dist.destroy_process_group()
 """
 
-#: Per framework: what it needs, its script, and the ways through which each row comes once.
+#: For each framework: the packages that it needs, its script, and the calls with which each row comes once.
 FRAMEWORKS = {
     "torch": ((), TORCH, ()),
     "torchdata": (("torchdata",), TORCHDATA, ("stateful", "nodes")),
@@ -149,7 +149,7 @@ FRAMEWORKS = {
     "transformers": (("transformers", "accelerate"), TRANSFORMERS, ("loader",)),
 }
 
-#: What is said of the other ways: by forebay, by Accelerate of batches whose size it does not know, and by PyTorch.
+#: The errors of all other calls: from forebay, from Accelerate if it does not know the batch size, and from PyTorch.
 REFUSALS = (
     "InvalidError: Accelerate would",
     "batches of a loader are whole",

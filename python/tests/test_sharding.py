@@ -61,7 +61,7 @@ def test_what_is_not_a_sharding_is_refused(plain: Path) -> None:
     jax = pytest.importorskip("jax")
     with pytest.raises(fb.InvalidError, match=r"sharding must be a jax.sharding.Sharding, got 'data'"):
         fb.Shard.from_sharding("data")
-    # A sharding of this process alone leaves the shard to the user.
+    # A sharding that covers only this process does not say which shard it has, so the loader keeps its own.
     sharding = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     with small(plain, shard=fb.Shard(rank=1, world=2)) as train:
         assert len(list(fb.jax.batches(train, sharding=sharding))) == len(train)

@@ -19,7 +19,7 @@ ROWS = 24
 
 
 def vectors(folder: Path, bad: Iterable[int], rows: int = ROWS) -> Path:
-    """Writes rows of two numbers, except for the bad ones, in row groups of 8."""
+    """Writes rows of two numbers in row groups of 8. The bad rows are null."""
     values = pa.array([None if row in bad else [float(row), 1.0] for row in range(rows)], pa.list_(pa.float32(), 2))
     path = folder / "vectors.parquet"
     pq.write_table(pa.table({"id": np.arange(rows), "x": values}), path, row_group_size=8)

@@ -216,7 +216,7 @@ def test_row_groups_and_codecs_are_those_that_are_asked_for(spark: Any, tmp_path
     assert small.num_row_groups > 2
     assert small.row_group(0).column(0).compression == "ZSTD"
     assert written(compression="none").row_group(0).column(0).compression == "UNCOMPRESSED"
-    # It was written before, and is found.
+    # The same row group size as a number finds the data set that was written above.
     written(row_group_size=512 << 10, compression="zstd")
     assert len(folders(tmp_path)) == 3
     with pytest.raises(fb.InvalidError, match="compression must be one of 'gzip', .*, got 'brotli'"):
@@ -235,7 +235,7 @@ def test_what_was_written_can_be_deleted(spark: Any, tmp_path: Path) -> None:
     assert len(folders(cache)) == 1 and len(list(cache.iterdir())) == 1
     again.delete()
     assert other.num_rows == 11
-    # A process that trains has no Spark.
+    # A pickled data set works in a training process, which has no Spark.
     assert type(pickle.loads(pickle.dumps(other))) is fb.Dataset
     assert rows(fb.spark.dataset(spark.range(10), cache)) == [(row,) for row in range(10)]
 
@@ -331,7 +331,7 @@ def test_a_failed_write_leaves_nothing_and_a_half_one_is_never_read(spark: Any, 
     assert "\n" not in str(caught.value) and caught.value.__cause__ is None
     assert list(tmp_path.rglob("*.parquet")) == []
     assert not (tmp_path / "bad").exists()
-    # A driver that was killed while it wrote.
+    # A driver that was killed while it wrote leaves a folder like this one, without `_SUCCESS`.
     half = tmp_path / "half" / "0123"
     half.mkdir(parents=True)
     pq.write_table(pa.table({"id": range(3)}), half / "part-0.parquet")
@@ -348,7 +348,7 @@ def test_the_folder_that_was_completed_first_counts(spark: Any, tmp_path: Path) 
     options = _Options.of("1MiB", None)
     folder = Folder(spark, str(tmp_path), "both", _form(frame, options))
     first = _write(frame, folder, options, None)
-    # Another driver looked before the first was done, and writes too.
+    # A second driver that saw no complete folder writes too, and must return the folder of the first.
     assert _write(frame, folder, options, None) == first
     assert len(folders(tmp_path)) == 1
     os.utime(Path(first) / "_SUCCESS", (0, 0))

@@ -18,12 +18,12 @@ from conftest import small
 
 import forebay as fb
 
-#: Each stage is slowed so often, and has to be named so often, in one of a few rounds: a machine that is busy with
-#: something else spoils one, and what is wrong spoils all.
+#: One round of `RUNS` runs must name the slowed stage at least `NAMED` times. There are up to `ROUNDS` rounds, because
+#: a busy machine can spoil one of them.
 RUNS, NAMED, ROUNDS = 10, 9, 5
 
-#: Seconds of the shortest step of a slow training loop, and how often it is longer than the wait for its batch:
-#: waiting for 2 % of the time would be too much.
+#: A step of a slow training loop takes at least `LONG` seconds, and `BESIDE` times as long as the wait for its batch.
+#: This keeps the waiting below 2 % of the time.
 LONG, BESIDE = 0.025, 80
 
 #: The share of the waiting that the report may leave out.
@@ -42,7 +42,7 @@ def taken(batches: Any) -> float:
 
 
 def taken_slowly(batches: Any) -> float:
-    """Takes an epoch with steps that are long beside the wait for their batch; returns the seconds of the steps
+    """Takes an epoch with steps that are much longer than the wait for their batch. Returns the seconds of all steps
     by a separate clock."""
     steps, epoch = 0.0, iter(batches)
     while True:
@@ -99,8 +99,8 @@ def test_a_slow_transform_is_named_and_all_waiting_is_accounted_for(numbers: Pat
             return stats
 
     is_named("transform", run)
-    # The machine may interrupt the process between the loader's clock and the test's, so the best of the runs
-    # counts: waiting that is left out is missing in all.
+    # The machine may interrupt the process between the loader's clock and the test's, so only the best run counts.
+    # Waiting that the report leaves out would be missing in all runs.
     assert min(missing) <= UNACCOUNTED, missing
 
 
