@@ -42,7 +42,7 @@ pub fn common(types: &[&DataType], widens: bool) -> Option<DataType> {
     }
     let values: Vec<&DataType> =
         types.iter().copied().filter(|data_type| **data_type != DataType::Null).collect();
-    // If types may be widened, a column of nulls can take any type, so only the other types (`values`) matter.
+    // If types may be widened, a column of nulls can take any type. Only the others (`values`) then matter.
     if widens && values.len() < types.len() {
         return common(&values, widens);
     }

@@ -321,8 +321,8 @@ fn nullable_values(entries: &FieldRef) -> FieldRef {
     Arc::new(entries.as_ref().clone().with_data_type(DataType::Struct(members.collect())))
 }
 
-/// Makes a field and all fields inside it nullable, because the file has not been read, and
-/// may have nulls in any of them.
+/// Makes a field and all fields inside it nullable, because the file has not been read, and may
+/// have nulls in any of them.
 fn nullable(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),

@@ -1,8 +1,8 @@
 //! The coefficients of a JPEG in a form that is read faster than Huffman codes, without loss.
 //!
 //! With Huffman codes, the position of a value is known only after the value before it was decoded. In this
-//! form, a reader needs only the lengths of a block's parts to find the next block, and it puts many values in
-//! place at once.
+//! form, a reader needs only the lengths of a block's parts to find the next block, and it puts many values
+//! in place at once.
 //! All numbers are little-endian:
 //!
 //! | part | bytes | content |
