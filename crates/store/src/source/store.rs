@@ -18,7 +18,7 @@ use crate::catalog::{File, FileVersion};
 use crate::snapshot::{IndexPlace, MetadataFile};
 
 /// The number of row groups of local files that are read at once. It suffices to hide the latency of a disk;
-/// more would only hold memory permits while they wait.
+/// more row groups would only hold memory while they wait for the disk.
 const LOCAL_AT_ONCE: usize = 4;
 
 /// The stores that hold the bytes of a data set. Cheap to clone.

@@ -41,7 +41,7 @@ impl Count {
     }
 }
 
-/// Counts the bytes that were read ahead for an epoch. Once the epoch has begun, it is `None`.
+/// Counts the bytes that were read ahead for an epoch. The number is `None` once the epoch has begun.
 #[derive(Debug)]
 pub(super) struct Ahead(Mutex<Option<u64>>);
 

@@ -21,8 +21,8 @@ use crate::source::clouds::Client;
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
-/// A response counts as silent if no byte arrives for a time. This time is the delay after which a first byte
-/// counts as late, multiplied by this number, but at least `MIN_SILENCE`.
+/// A response is silent if no byte arrives for this many times the delay after which a first byte is late,
+/// but at least for `MIN_SILENCE`.
 const SILENCE_TIMES: u32 = 4;
 const MIN_SILENCE: Duration = Duration::from_millis(500);
 

@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_store_that_complains_is_asked_less_at_once_but_not_for_each_complaint() {
-        // A pause of the machine between the two would make two complaints of them.
+        // If the machine pauses between the two calls, they count as two complaints, so both are made again.
         let pace = loop {
             let (pace, began) = (pace(), Instant::now());
             pace.throttled();

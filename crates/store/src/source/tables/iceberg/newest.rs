@@ -35,8 +35,8 @@ pub(super) async fn name(table: &TableFolder<'_>) -> Result<String> {
     Err(Error::new(ErrorKind::NotFound, "the table has no metadata").at(Place::file(folder)))
 }
 
-/// The newest metadata file according to a hint. If the hint is a number, files with the next numbers are
-/// newer, up to the first gap, because a writer may have stopped before it updated the hint.
+/// The newest metadata file according to a hint. A writer may have stopped before it updated the hint. So if
+/// the hint is a number, the file with the next number is taken if there is one, and so on.
 fn hinted<'a>(found: &'a [FoundFile], hint: &str) -> Option<&'a FoundFile> {
     let of = |number: u64| {
         let plain = format!("v{number}.");
