@@ -42,7 +42,7 @@ pub fn write(path: &Path, batches: &[RecordBatch], about: &[(String, String)]) -
     write().map_err(|error: Error| placed(error, path))
 }
 
-/// Copies the row groups of files that [`write()`] made into one new file, in this order.
+/// Copies the row groups of `parts`, which are files that [`write()`] made, into one new file in this order.
 ///
 /// # Errors
 /// `Io` if the disk fails or is full, and `Corrupt` for a file that is damaged.

@@ -63,7 +63,8 @@ const COEFFICIENTS: &str = "coefficients 1";
 
 impl Image {
     /// Whether images of this spec can be kept in this form. Raw pixels cannot be kept, because there is
-    /// nothing to decode. Images that may be shown in their own size cannot be kept resized.
+    /// nothing to decode. [`Form::Resized`] needs 8 bits, and a resize, a centre crop, a fit or a random
+    /// resized crop.
     pub fn has_form(&self, form: Form) -> bool {
         let is_shrunk = matches!(
             self.framing,

@@ -22,8 +22,8 @@ struct Photo {
 }
 
 impl Gallery {
-    /// Finds the images in and below `folder`, in an order drawn with `seed`. The folders directly below it
-    /// are classes, numbered in the order of their names; without any, all images are of class 0.
+    /// Finds the images in and below `folder`, in a random order that `seed` determines. The folders directly
+    /// below it are classes, numbered in the order of their names; without any, all images are of class 0.
     pub(super) fn open(folder: &Path, seed: u64) -> Result<Self> {
         let mut gallery = Gallery::default();
         gallery.add(folder, 0)?;

@@ -6,8 +6,8 @@ use super::colour::{Colour, hsv, mix};
 use super::material::Tile;
 use crate::random::Random;
 
-/// The step between the hues of neighbouring classes. It is the golden ratio less 1, whose
-/// multiples are spread evenly for any number of classes.
+/// The step between the hues of neighbouring classes, in turns of the colour circle. It is the golden ratio
+/// less 1, because multiples of it are spread evenly over the circle for any number of classes.
 const HUE_STEP: f32 = 0.618_034;
 /// The outlines of surfaces. Shapes that show a class use all six; the random surfaces behind them use only
 /// the first three.

@@ -14,7 +14,7 @@ const WEIGHTS: [f32; RGB] = [0.2989, 0.587, 0.114];
 
 /// The largest level of a channel.
 const WHITE: f32 = 255.0;
-/// The factor that converts a level from 0 to 1 to a level from 0 to 255, which is truncated afterwards.
+/// The factor that converts a level between 0 and 1 to one between 0 and 255, which is then truncated.
 const LEVELS: f32 = 256.0 - 1e-3;
 /// The circle of hues has six parts, one from each primary or secondary colour to the next.
 const SEXTANTS: f32 = 6.0;
