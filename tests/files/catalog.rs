@@ -653,7 +653,7 @@ fn a_hundred_thousand_files_open_in_time_and_memory() {
         let into = folder.path().join(format!("{}", file / 1000));
         fs::create_dir_all(&into).unwrap();
         let path = into.join(format!("{file}.parquet"));
-        // A file system permits about 65,000 names for one file.
+        // A file system permits about 65,000 hard links to one file.
         if file.is_multiple_of(1000) {
             fs::copy(&original, &path).unwrap();
             original = path;

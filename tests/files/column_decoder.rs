@@ -39,7 +39,7 @@ impl Decoder for RunLength {
     fn decode(&self, cell: &[u8], _: RowKey, slot: &mut [u8]) -> Result<()> {
         let mut written = 0;
         for pair in cell.chunks(2) {
-            // A pair without its value is out of bounds, which panics.
+            // If the last pair has no value, `pair[1]` panics.
             let (count, value) = (usize::from(pair[0]), pair[1]);
             slot[written..written + count].fill(value);
             written += count;
@@ -66,8 +66,8 @@ fn tensor_of(row: usize) -> Vec<u8> {
     [vec![row as u8; 5], vec![200; 7]].concat()
 }
 
-/// Writes a file with row groups of ten rows. It has the same cells as binary values and, if they are whole,
-/// as text.
+/// Writes a file with row groups of ten rows and three columns: ids, cells of runs, and row numbers as texts
+/// of four bytes.
 fn written(dir: &Path) {
     let columns: [(&str, ArrayRef); 3] = [
         ("id", Arc::new(Int64Array::from_iter_values(0..ROWS as i64))),
@@ -191,7 +191,7 @@ fn a_decoder_that_panics_about_its_shape_is_refused() {
     assert!(error.to_string().contains("the decoder panicked: no shape yet"), "{error}");
 }
 
-/// A decoder that records its keys.
+/// A decoder that records the row keys that it receives.
 #[derive(Debug, Default)]
 struct Keys(Mutex<BTreeSet<u64>>);
 
@@ -248,7 +248,7 @@ fn cells_are_kept_in_a_cache_as_they_are_stored() {
     assert_eq!(cached.stats().stages.keep.items, 0, "there is no other form to keep them in");
 }
 
-/// A decoder whose shape and type are not those of a tensor.
+/// A decoder with a shape or a type that a tensor cannot have.
 #[derive(Debug)]
 struct UnfitDecoder(Vec<usize>, DataType);
 

@@ -28,7 +28,7 @@ use crate::vectors::{inline, vector, z85};
 /// The number of rows in a row group of the files.
 const GROUP: usize = 4;
 
-/// The number of a file with deletion vectors.
+/// The UUID in the name of a file with deletion vectors.
 const UUID: [u8; 16] =
     [0xd2, 0xc6, 0x39, 0xaa, 0x88, 0x16, 0x43, 0x1a, 0xaa, 0xf6, 0xd3, 0xfe, 0x25, 0x12, 0xff, 0x61];
 
@@ -167,7 +167,7 @@ fn deleted_rows_are_not_rows_wherever_their_vectors_are() {
     assert_eq!(ids(&remote), ids(&dataset));
 }
 
-/// The test deletes these files, so opening one would fail.
+/// The test deletes the files that statistics rule out, so opening one of them would fail.
 #[test]
 fn files_that_the_statistics_of_the_log_rule_out_are_never_opened() {
     let table = DeltaTable::new();

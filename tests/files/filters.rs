@@ -1,5 +1,5 @@
-//! Filters over everything that a few rows can hold: the rows are compared with an oracle of the test's own,
-//! the statistics with the rows.
+//! Filters over all small row groups that a few values can form. The selected rows are compared with an
+//! oracle in this file, and the decisions by statistics are compared with the rows.
 
 #![allow(
     clippy::unwrap_used,
@@ -82,7 +82,7 @@ fn exactly(whole: i64, float: f64) -> Option<std::cmp::Ordering> {
     Some(order.then_with(|| i128::from(whole).cmp(&(rounded as i128))))
 }
 
-/// Every row group that can be filled with values of `alphabet`.
+/// Every possible row group of `ROWS` values of `alphabet`.
 fn groups(alphabet: &[OracleCell]) -> Vec<Vec<OracleCell>> {
     (0..ROWS).fold(vec![Vec::new()], |groups, _| {
         let longer = |group: &Vec<OracleCell>| {
@@ -118,7 +118,7 @@ pub(crate) fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatc
 }
 
 /// Applies filters to a file with the given columns. `want` says whether a filter, given by its index, holds
-/// for a row. Returns how often the statistics decided.
+/// for a row. Returns how often the statistics alone decided about a row group.
 fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) -> bool) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");

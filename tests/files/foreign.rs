@@ -44,7 +44,7 @@ const MAX_MUTANT_BYTES: u64 = 256 << 10;
 const MAX_FILE_TIME: Duration = Duration::from_secs(10);
 const TRIES: usize = 3;
 
-/// Returns what becomes of a file, which is called `name` if that takes too long.
+/// Returns the outcome of reading a file. Panics with `name` if every try takes too long.
 fn outcome_in_time(file: &Path, is_sound: bool, name: &str) -> String {
     let outcome = (0..TRIES).find_map(|_| {
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Tables of Apache Iceberg, as a loader reads them: rows that several kinds of files delete, columns by
-//! number, and wrong metadata.
+//! Tables of Apache Iceberg, as a loader reads them: rows that several kinds of files delete, columns that
+//! are found by number, and wrong metadata.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 mod avro;
@@ -37,11 +37,11 @@ struct IcebergTable {
     folder: TempDir,
     /// The manifests, each with its sequence number, its content and its entries.
     manifests: Vec<(i64, i64, Vec<Value>)>,
-    /// The ids of the first rows of manifests, by their places, for a table that tracks row ids.
+    /// The id of the first row of each manifest, for a table that tracks row ids.
     first_row_ids: Vec<i64>,
     /// The fields of the schema.
     fields: Value,
-    /// The fields by which files are partitioned, and the form that manifests store of them.
+    /// The fields by which files are partitioned, and the Avro fields for their values in manifests.
     partition: (Value, Value),
     properties: Value,
 }
@@ -189,7 +189,7 @@ fn ids(dataset: &Dataset) -> BTreeSet<i64> {
     numbers(dataset, "id").into_iter().flatten().collect()
 }
 
-/// Returns a deletion vector in its frame.
+/// Returns a deletion vector between its length and its checksum.
 fn vector(rows: &[u16]) -> Vec<u8> {
     let mut data = 1_681_511_377u32.to_le_bytes().to_vec();
     data.extend(1u64.to_le_bytes());
@@ -209,9 +209,9 @@ fn rows_are_deleted_by_position_by_value_and_by_vector_in_the_order_of_commits()
     let of_b = table.puffin("d.puffin", "b", &[2, 4]);
     table.add(1, vec![a, b]).add(2, vec![positions, equal, of_b]).add(2, vec![c]).write();
     let dataset = table.open().unwrap();
-    // File `a` loses two rows by position and one by value. File `b` loses two rows by the vector, which
-    // replaces positions, and one of the same rows by value. File `c`, which arrived with the deletes, loses
-    // one row by position and none by value.
+    // File `a` loses two rows by position and one by value. File `b` loses two rows by its vector, which
+    // replaces the delete by position. The delete by value names one of these two rows as well. File `c` was
+    // committed with the deletes, so it loses one row by position and none by value.
     let all = numbers(&dataset, "id");
     let mut expected: Vec<i64> = [2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 17, 18, 19].to_vec();
     expected.extend([0, 1, 2, 3, 4, 6, 7, 8, 9]);
@@ -295,7 +295,7 @@ fn a_snapshot_is_opened_by_number_by_name_and_by_its_file_of_metadata() {
     assert!(error.to_string().contains("no snapshot 5: it has expired"), "{error}");
     let error = OpenOptions::new().reference("x").open(table.path()).err().unwrap();
     assert!(error.to_string().contains("no branch or tag \"x\" (it has main)"), "{error}");
-    // The hint may be out of date.
+    // The file with the version hint may be out of date.
     fs::write(table.path().join("metadata/version-hint.text"), "1").unwrap();
     let mut empty = table.metadata();
     empty["current-snapshot-id"] = json!(-1);
@@ -368,7 +368,7 @@ fn bounded(file: Value, least: i64, greatest: i64) -> Value {
     )
 }
 
-/// The test deletes these files, so opening one would fail.
+/// The test deletes the files that bounds rule out, so opening one of them would fail.
 #[test]
 fn files_that_the_bounds_of_manifests_rule_out_are_never_opened() {
     let mut table = IcebergTable::of_ids();
@@ -463,7 +463,7 @@ fn files_elsewhere_are_read_where_a_property_of_the_table_names_their_folder() {
     assert_eq!(ids(&table.write().open().unwrap()), (0..5).collect());
 }
 
-/// Options that allow locations, and more storage options.
+/// Returns options that allow these locations and set more storage options.
 fn allowing(locations: &str, more: &[(&str, &str)]) -> OpenOptions {
     let all = [("allowed_locations", locations)].into_iter().chain(more.iter().copied());
     let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -491,7 +491,7 @@ fn files_elsewhere_are_read_below_locations_that_the_user_allows() {
     }
     let error = open("ftp://acme/x").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    // A path that leads up is refused wherever it ends.
+    // A path with `..` is refused wherever it ends.
     let mut up = IcebergTable::of_ids();
     let file = with(up.ids("a", 0..3), json!({"file_path": format!("{one}/../{}", &other[1..])}));
     up.add(1, vec![file]).write();
@@ -537,7 +537,7 @@ fn metadata_elsewhere_is_read_where_a_property_of_the_table_names_its_folder() {
     let elsewhere = TempDir::new().unwrap();
     let (from, to) = (table.path().join("metadata"), elsewhere.path().join("metadata"));
     fs::create_dir(&to).unwrap();
-    // The table is at its written location, and only its metadata is in a folder of its own.
+    // The metadata names the real place of the data, and only the metadata itself is in another folder.
     let written = |at: &str| at.replace(WRITTEN, table.path().to_str().unwrap());
     let mut entry = table.manifests[0].2[0].clone();
     entry["data_file"]["file_path"] = json!(table.path().join("a").to_str().unwrap());

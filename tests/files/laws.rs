@@ -16,7 +16,7 @@ pub(crate) struct SharedRun {
     seed: u64,
 }
 
-/// Draws, for each file, its number of rows and those that are deleted.
+/// Generates, for each file, its number of rows and the rows that are deleted.
 pub(crate) fn files() -> impl Strategy<Value = Vec<(u16, BTreeSet<u16>)>> {
     let some = (1u16..30, prop::collection::btree_set(0u16..30, 0..20));
     let existing = |(rows, deleted): (u16, BTreeSet<u16>)| {

@@ -20,8 +20,8 @@ fn is_null(row: usize) -> bool {
     row % 3 == 1
 }
 
-/// Writes bright images, masks with one class for all pixels, and tensors of two numbers; null rows have none
-/// of them.
+/// Writes bright images and tensors of two numbers, which are null in the null rows, and masks of classes,
+/// which are null in every row.
 fn written(dir: &Path) {
     let jpeg = encode_jpeg(&[200; (SIDE * SIDE * 3) as usize], SIDE, SIDE, 90).unwrap();
     let there = |row: &usize| !is_null(*row);
@@ -55,7 +55,7 @@ fn a_null_has_a_mask_and_its_slot_the_fill() {
     let builder = fills.into_iter().fold(loader(&dir), |loader, (name, fill)| loader.fill_null(name, fill));
     let loader = builder.null_mask(["image", "x"]).build().unwrap();
     let mut row = 0;
-    // In the second epoch, slots still hold the bytes of the first one.
+    // In the second epoch, the reused memory of batches still holds the bytes of the first one.
     for batch in (0..2).flat_map(|epoch| loader.epoch(epoch).collect::<Vec<_>>()) {
         let batch = batch.unwrap();
         let column = |name: &str| batch.column_by_name(name).unwrap().clone();

@@ -198,7 +198,7 @@ fn the_same_rows_come_from_fewer_bytes() {
             assert_eq!(of_index.batches, of_plain.batches, "{form:?} {which}");
             with += of_index.bytes;
             without += of_plain.bytes;
-            // For condition 6, no page can be left out, because each has a null.
+            // Condition 6, that `float` is null, leaves out no page, because each page has a null.
             if want.len() <= 600 && of_plain.bytes > 1 << 20 {
                 assert!(of_index.bytes * 3 < of_plain.bytes, "{form:?} {which}: {}", of_index.bytes);
             }
@@ -222,7 +222,7 @@ fn a_bloom_filter_leaves_row_groups_out() {
     assert!(nobody.bytes * 4 < all.bytes, "{} of {}", nobody.bytes, all.bytes);
 }
 
-/// Shuffled, on several ranks and in lanes, the rows are the same, each once.
+/// Two ranks that shuffle, with one lane or several, still get each selected row once.
 #[test]
 fn ranks_and_shuffles_read_pages_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -300,8 +300,8 @@ fn a_damaged_index_gives_the_same_rows_or_an_error() {
     assert!(refused > 0);
 }
 
-/// A second start with the same filter reads none of its columns, unless the file was rewritten or the kept
-/// rows are damaged.
+/// A second start with the same filter does not read the columns of the filter again, unless the file was
+/// rewritten or the kept rows are damaged.
 #[test]
 fn the_rows_of_a_filter_are_counted_once() {
     const MANY: usize = 1 << 20;
@@ -358,7 +358,7 @@ fn the_rows_of_a_filter_are_counted_once() {
     let values = write(2);
     let rewritten = start(col("x").lt(7));
     assert!(rewritten.0 == below(&values) && rewritten.1 > 8 * MANY as u64);
-    // A filter that costs little is not kept.
+    // The selected rows of a filter that costs little are not kept.
     let count = files().len();
     start(row_fraction(0.5, 1));
     start(col("id").lt(100));

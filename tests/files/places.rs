@@ -127,7 +127,7 @@ fn a_glob_enters_only_folders_that_it_may_match() {
         error.contains("a: the glob matches no Parquet file below this folder (it has 2023-01/, 2024-01/"),
         "{error}"
     );
-    // The root of the disk has enough folders to walk through for minutes.
+    // Walking through the whole disk would take minutes, so only the folders of this pattern may be entered.
     let error = refusal("/no-such-name-?/x.parquet");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
@@ -225,7 +225,7 @@ fn a_folder_that_may_not_be_read_is_named() {
     write(&root.path().join("x.parquet"), 1);
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    // Root is never denied.
+    // The user root may read this folder in spite of its mode.
     if fs::read_dir(&closed).is_err() {
         let error = refusal(root.path());
         assert!(

@@ -34,7 +34,7 @@ fn rows(ids: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// The first actions of a table of such rows.
+/// The actions with which the log of a table of such rows begins.
 fn begun() -> Vec<Value> {
     let list = json!({"type": "array", "elementType": "integer", "containsNull": true});
     let fields = [("id", json!("long")), ("text", json!("string")), ("list", list)];
@@ -78,7 +78,7 @@ fn with(builder: LoaderBuilder, variant: usize, seed: u64, folder: &std::path::P
     }
 }
 
-/// The batches of a rank in two epochs, and the places of the rows of the second one.
+/// The batches of a rank in two epochs, and the places of the rows of the second epoch.
 fn delivered(loader: &Loader, rank: u32) -> (Vec<RecordBatch>, Vec<(usize, u64, i64)>) {
     let batches: Vec<RecordBatch> =
         (0..2).flat_map(|epoch| loader.epoch(epoch)).map(Result::unwrap).collect();
@@ -90,7 +90,7 @@ fn delivered(loader: &Loader, rank: u32) -> (Vec<RecordBatch>, Vec<(usize, u64, 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Batches, places, positions and what is left after one are those of files with a single row group.
+    /// Batches, places of rows and resumed runs are the same with one row group in a file as with several.
     #[test]
     fn the_row_groups_of_a_file_change_nothing(
         files in laws::files(),
@@ -112,7 +112,7 @@ proptest! {
             for (rank, loader) in all.iter().enumerate() {
                 of_table.push(loader.as_ref().map(|loader| delivered(loader, rank as u32)).map_err(|kind| *kind));
             }
-            // Some steps, and the rest in another world.
+            // After some steps, another number of ranks delivers the rest of the epoch.
             if let Ok(loaders) = all.into_iter().collect::<Result<Vec<_>, _>>() {
                 for loader in &loaders {
                     loader.epoch(3).take(2).for_each(|batch| drop(batch.unwrap()));
@@ -127,7 +127,7 @@ proptest! {
                     of_table.push(rest);
                 }
             }
-            // A filter may leave too few rows for the ranks, and lists too few numbers.
+            // A filter, windows or packed lists may leave too few samples for the ranks, which is an error.
             let is_ok = of_table.iter().all(Result::is_ok);
             prop_assert!(is_ok || live < 8 || matches!(variant, 3..=5 | 7), "{:?}", of_table);
             read.push(of_table);
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// A file that is gone could not be opened.
+/// The test deletes all files first, so opening one of them would fail.
 #[test]
 fn opening_reads_no_footer() {
     let requests = |files: usize| {
@@ -155,7 +155,8 @@ fn opening_reads_no_footer() {
     assert_eq!(requests(1), requests(50));
 }
 
-/// The tests are slow, and each must run alone because it measures the memory of the whole process.
+/// Opens a table within limits. Tests that call this are slow, and each must run alone because the memory of
+/// the whole process is measured.
 #[allow(clippy::print_stdout, reason = "a test that runs alone prints what it measured")]
 fn opens_within(table: &DeltaTable, files: usize, most: Duration, most_kib: u64) {
     let start = Instant::now();

@@ -15,7 +15,7 @@ pub(crate) fn vector(rows: &BTreeSet<u16>) -> Vec<u8> {
     bytes
 }
 
-/// Returns bytes in the text form of the log.
+/// Returns bytes as text in Z85, the form in which the log stores them.
 pub(crate) fn z85(bytes: &[u8]) -> String {
     const CHARACTERS: &[u8] =
         b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";

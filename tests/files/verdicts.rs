@@ -22,10 +22,10 @@ use proptest::prelude::*;
 
 use super::filters::{opened, rows};
 
-/// Texts that begin each other, and one too long for a view that holds it.
+/// Texts that are prefixes of others, and a text that is too long to be stored within a view.
 const TEXTS: [&str; 6] = ["", "a", "ab", "abc", "b", "a text of more than twelve bytes"];
 
-/// How a file is written. A dictionary that is full continues in plain pages.
+/// How a file is written. When a dictionary is full, plain pages follow.
 #[derive(Clone, Debug)]
 struct FileForm {
     has_dictionary: bool,
@@ -83,7 +83,7 @@ fn expr() -> impl Strategy<Value = Expr> {
     })
 }
 
-/// An expression, or lists of terms, in which null is in no list and out of none.
+/// An expression, or lists of terms. A null matches neither `In` nor `NotIn` in a term.
 fn filter() -> impl Strategy<Value = Filter> {
     let value = (prop::sample::select(Op::ALL.to_vec()), prop::collection::vec(text(), 1..12));
     let term = (column(), value).prop_map(|(column, (op, texts))| match op {

@@ -1,4 +1,4 @@
-//! Finds files that import each other in a circle, which no crate has, because none of them could be
+//! Finds files that import each other in a circle. No crate may have such files, because none of them can be
 //! understood without the others.
 //!
 //! The names of other modules are resolved as far as the text allows: by `use`, by a path where it is used,

@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 6] = [
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before
 /// its own line.
 const LOADER: [&[&str]; 19] = [
-    // Values, and state that threads share: each by itself.
+    // Plain values, and state that threads share. Each of these files stands for itself.
     &["slot"],
     &[
         "admission",
@@ -60,7 +60,7 @@ const LOADER: [&[&str]; 19] = [
 /// Imports between neighbours that are allowed because they only compute with plain values of the neighbour,
 /// each with its reason.
 const EXCUSED: [(&str, &str); 1] = [
-    // The window holds the parts that the plan numbers.
+    // The window of a shuffle holds parts of row groups, which `shard` defines and numbers.
     ("shuffle", "shard"),
 ];
 

@@ -13,10 +13,10 @@ use crate::fault::Act;
 use crate::link::{LARGEST_SLICE, Pace};
 use crate::log::Open;
 
-/// How many bytes are passed at a time to a socket without a rate. They fit the second-level cache of a core,
-/// through which they are copied from the page cache to the socket.
+/// How many bytes are passed to the socket at a time if no rate limits it. They fit the second-level cache of
+/// a core, which makes it fast to copy them from the page cache of the system to the socket.
 const SLICE: u64 = 256 << 10;
-/// How long bytes may travel before a reset, which discards what is still in the socket.
+/// The wait before a reset, in which sent bytes can arrive: a reset discards the bytes still in the socket.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// The next state of the connection.
@@ -56,8 +56,8 @@ impl Player<'_> {
                 Act::Head(framing) => {
                     self.unsent.extend(answer.head(framing, entry.exchange.number));
                     entry.exchange.status = Some(answer.status);
-                    // The log is written before anything is sent, so that a client with an answer finds it in
-                    // the log.
+                    // The log is written before anything is sent, so that a client that has
+                    // an answer finds the exchange in the log.
                     entry.show();
                 }
                 Act::Body(span) => {

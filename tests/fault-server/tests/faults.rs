@@ -193,7 +193,7 @@ fn a_trickle_is_slow_and_alive() {
     let seen = ask(&server, "GET /bucket/long", &[]);
     assert_eq!(seen.body.len(), 60_000);
     assert!(start.elapsed() > Duration::from_millis(2_930), "{:?}", start.elapsed());
-    // The bytes come in drops all the time, not at once after a wait.
+    // The bytes come in small parts all the time, and not all together after a wait.
     assert!(seen.parts > 10, "{}", seen.parts);
 }
 

@@ -20,7 +20,7 @@ const BATCH: u64 = 12;
 /// The steps of the run over the first version.
 const STEPS: u64 = 100;
 
-/// The number of commits during a step, which leaves some steps for the time after the last commit.
+/// The number of commits between two steps. Some steps of the run are left after the last commit.
 const COMMITS_A_STEP: u64 = 11;
 
 /// The number of commits after which all files are written again.
@@ -34,7 +34,7 @@ struct LiveFile {
     add: Value,
 }
 
-/// A table with what each of its versions holds.
+/// A table, with the rows and the files of each of its versions.
 struct Committed {
     table: DeltaTable,
     state: u64,
@@ -89,7 +89,7 @@ impl Committed {
         self.write(values);
     }
 
-    /// Removes a file as it is now.
+    /// Removes a file, together with its current deletion vector.
     fn remove(&mut self, file: usize) {
         let LiveFile { name, add, .. } = &self.live[file];
         let mut remove = json!({"remove": {"path": name, "dataChange": true}});
@@ -99,7 +99,7 @@ impl Committed {
         self.actions.push(remove);
     }
 
-    /// Deletes a row of a file by a vector, if a live one is drawn.
+    /// Deletes a random row by a deletion vector. If that row is deleted already, appends rows instead.
     fn delete(&mut self) {
         let file = self.below(self.live.len());
         let row = self.below(self.live[file].values.len()) as u16;
@@ -139,7 +139,7 @@ impl Committed {
             }
             2 => self.optimise(2),
             3 => {
-                // An update: the new version of the row comes with the delete of the old one.
+                // An update deletes the old version of a row and adds the new one in the same commit.
                 self.delete();
                 self.append(1);
             }
@@ -209,7 +209,7 @@ fn a_run_has_the_rows_of_its_version_through_a_thousand_commits() {
         if number % 100 != 99 {
             continue;
         }
-        // The run resumes at its version on other ranks, and another one begins at the newest.
+        // Other ranks resume the run at its version, and a newly opened data set has the newest version.
         let mut all = delivered.clone();
         all.extend(resumed(&table.at(0), &running.position(), worlds[number as usize / 100]));
         assert_eq!(all.len() as u64, STEPS * BATCH, "after {number} commits");

@@ -43,7 +43,7 @@ fn rows_keep_the_ids_of_the_log_through_optimise_and_update() {
     let table = DeltaTable::new();
     let file = based(table.ids("a", 0..6), 40);
     table.commit(0, &[&tracking(true)[..], &[file.clone(), based(table.ids("b", 6..8), 46)]].concat());
-    // The second row of `a` is updated: its old version is deleted, and the new one stores its id.
+    // The second row of `a` is updated: its old version is deleted, and its new version in `u` keeps its id.
     let columns = |values: [i64; 2], ids: [Option<i64>; 2]| {
         vec![
             (Field::new("id", DataType::Int64, true), Arc::new(Int64Array::from(values.to_vec())) as _),

@@ -18,13 +18,13 @@ const BATCH: u64 = 12;
 /// The steps of the run over the first snapshot.
 const STEPS: usize = 100;
 
-/// The number of commits during a step, which leaves some steps for the time after the last commit.
+/// The number of commits between two steps. Some steps of the run are left after the last commit.
 const COMMITS_A_STEP: usize = 11;
 
 /// The number of commits after which all files are written again.
 const UNTIL_COMPACTED: usize = 40;
 
-/// A file with rows that is live.
+/// A data file of the newest snapshot.
 #[derive(Clone)]
 struct LiveFile {
     name: String,
@@ -106,7 +106,7 @@ impl Committed {
         is_last && self.now.contains(&value) && !deleted.contains(&(row as u16))
     }
 
-    /// A row of a file, if the one that is drawn is live.
+    /// Picks a random row. Returns its file, its place and its value if the row is live.
     fn drawn(&mut self) -> Option<(usize, u16, i64)> {
         let file = self.below(self.live.len());
         let row = self.below(self.live[file].values.len());
@@ -117,7 +117,7 @@ impl Committed {
         let Some((file, row, value)) = self.drawn() else { return self.append(3) };
         let (sequence, name) = (self.sequence(), self.live[file].name.clone());
         let deletes = format!("d{sequence}");
-        // A vector stands for all deletes by position.
+        // A vector replaces the deletes by position in its file, so it lists their rows, too.
         match (way, &self.live[file].vector) {
             (0, None) => {
                 let about = self.table.positions(&deletes, &[(&name, i64::from(row))]);
@@ -133,7 +133,7 @@ impl Committed {
                 let about = self.table.equal(&deletes, [Some(value)]);
                 self.deletes.push((sequence, about));
                 if way == 3 {
-                    // An update: the new version of the row comes with the delete of the old one.
+                    // An update deletes the old version of the row and adds the new one in the same commit.
                     let fresh = self.next_value;
                     self.next_value += 1;
                     self.now.insert(fresh);
@@ -256,7 +256,7 @@ fn a_run_has_the_rows_of_its_snapshot_through_a_thousand_commits() {
         if number % 100 != 99 {
             continue;
         }
-        // The run resumes at its snapshot on other ranks, and another one begins at the newest.
+        // Other ranks resume the run at its snapshot, and a newly opened data set has the newest one.
         let mut all = delivered.clone();
         all.extend(resumed(&table.at(first).unwrap(), &running.position(), worlds[number / 100]));
         assert_eq!(all.len(), STEPS * BATCH as usize, "after {number} commits");
@@ -277,7 +277,7 @@ fn a_run_has_the_rows_of_its_snapshot_through_a_thousand_commits() {
     expire(&table, first);
 }
 
-/// Removes the files of the first snapshot, and then the snapshot.
+/// Removes the files of the first snapshot that the newest does not have, and then the first snapshot itself.
 fn expire(table: &Committed, first: u64) {
     let held = loader(&table.at(first).unwrap(), 0, 1);
     let kept = &table.files[&table.version()];

@@ -56,7 +56,8 @@ fn rewritten(table: &IcebergTable, name: &str, rows: &[(i64, Option<i64>)]) -> s
     )
 }
 
-/// Two files without ids of their own, and one with; one row is deleted.
+/// A table of two files whose ids follow from the manifest, and of `c`, which has its own first row id.
+/// One row is deleted.
 fn first_state() -> IcebergTable {
     let mut table = IcebergTable::of_ids();
     let files = vec![
@@ -92,7 +93,7 @@ fn ids_and_deny_lists_survive_compaction() {
     let before = table.write().open().unwrap();
     let (known, denied) = (tracked(&before), [101, 107, 500]);
     let left = without(&before, &denied);
-    // The rows are rewritten in another order, but for one file; a row comes with them that has no id yet.
+    // All rows but those of one file are rewritten in another order, with a new row that has no id yet.
     let mut rows: Vec<(i64, Option<i64>)> =
         known.iter().rev().filter(|(value, _)| **value < 20).map(|(value, id)| (*value, Some(*id))).collect();
     rows.push((99, None));
@@ -164,7 +165,7 @@ fn ids_of_a_table_that_contradict_each_other_are_refused_when_they_are_asked_for
     assert!(refused(&endless).contains("which is none"));
 }
 
-/// Without ids in the metadata, and where several locations are opened, ids are those of plain files.
+/// If the metadata gives no ids, or several tables are opened together, rows have the ids of plain files.
 #[test]
 fn ids_that_no_single_table_gives_are_those_of_paths() {
     let mut table = IcebergTable::of_ids();

@@ -20,8 +20,8 @@ fn used() -> (u64, u64) {
     )
 }
 
-/// The test must run alone because it measures the time and the memory of the whole process. No file but the
-/// first exists, so that no footer of another one is read.
+/// The test must run alone because it measures the time and the memory of the whole process. Only the first
+/// file exists, so reading the footer of another one would fail.
 #[test]
 #[ignore = "writes a hundred manifests; run it alone"]
 fn a_hundred_thousand_files_in_a_hundred_manifests_open_in_time_and_memory() {
@@ -62,7 +62,7 @@ fn a_hundred_thousand_files_in_a_hundred_manifests_open_in_time_and_memory() {
     }
     fs::write(folder.join("list.avro"), avro::file(&avro::of_list(), "deflate", &listed)).unwrap();
     fs::write(folder.join("v1.metadata.json"), table.metadata().to_string()).unwrap();
-    // From here on the largest memory is counted anew: manifests were written in more.
+    // The peak of memory is measured anew from here on, because writing the manifests took more.
     fs::write("/proc/self/clear_refs", "5").unwrap();
     let (before, start) = (used().0, std::time::Instant::now());
     let dataset = Dataset::open(table.path()).unwrap();

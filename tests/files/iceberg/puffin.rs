@@ -12,7 +12,7 @@ use super::{IcebergTable, MUTANTS, WRITTEN, avro, ids, next, with};
 /// The rows of the file that the vectors are for.
 const ROWS: u64 = 60_000;
 
-/// A set of rows as Roaring stores it: a container as an array, as runs and as a bitmap, in turn.
+/// Row sets as Roaring stores them, one container for each set: the second has runs, the others arrays.
 fn roaring(sets: &[&[u16]]) -> Vec<u8> {
     let mut data = 1_681_511_377u32.to_le_bytes().to_vec();
     data.extend((sets.len() as u64).to_le_bytes());
@@ -37,7 +37,7 @@ fn framed(data: &[u8]) -> Vec<u8> {
     [&(data.len() as u32).to_be_bytes()[..], data, &crc32fast::hash(data).to_be_bytes()].concat()
 }
 
-/// A file of Puffin with one vector, and its footer.
+/// Returns a Puffin file with one deletion vector, and the length of the vector with its frame.
 fn puffin(data: &[u8], count: usize) -> (Vec<u8>, usize) {
     let blob = framed(data);
     let about = json!({"blobs": [{"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1,
@@ -74,7 +74,7 @@ fn described(metadata: &Metadata, list: &[u8], entry: &Value) -> forebay::Result
     Ok(*scan.finish().files.remove(0).deletion.unwrap())
 }
 
-/// Every third vector has another frame around changed contents, so that its checksum is right.
+/// In a third of the cases, changed contents get a new frame, so that their checksum is right.
 #[test]
 fn changed_vectors_give_the_deleted_rows_or_an_error() {
     let sets: [&[u16]; 3] = [&[3, 4, 5, 9, 70], &[0, 1, 500, 501], &[7, 8]];
@@ -101,9 +101,9 @@ fn changed_vectors_give_the_deleted_rows_or_an_error() {
     for mutant in 0..MUTANTS {
         let (mut bytes, mut vector) = (whole.clone(), sound.clone());
         match mutant % 3 {
-            // The file has other bytes: in the vector, in its frame, in the magic or in the footer.
+            // Bytes of the file are changed: in the vector, its frame, the magic bytes or the footer.
             0 => changed(&mut bytes, &mut state),
-            // The contents are other ones.
+            // The contents are changed, and a new frame has the right checksum.
             1 => {
                 let mut other = data.clone();
                 changed(&mut other, &mut state);
@@ -160,7 +160,7 @@ fn changed_vectors_give_the_deleted_rows_or_an_error() {
     assert!(refused > MUTANTS / 3, "{refused}");
 }
 
-/// Tables with such files are refused with the place of the file, or lack the deleted rows.
+/// A table with a changed vector is refused with the name of its file, or read without the deleted rows.
 #[test]
 fn tables_with_changed_vectors_are_read_right_or_refused_with_the_place() {
     const FEW: usize = 400;
@@ -193,7 +193,7 @@ fn tables_with_changed_vectors_are_read_right_or_refused_with_the_place() {
         }
     }
     assert!(refused > FEW / 4, "{refused}");
-    // Rows that the file does not have, near and far, with a right checksum.
+    // These vectors have right checksums, but name rows that the file does not have, near and far.
     for beyond in [&[&[99, 100][..]][..], &[&[1], &[2]], &[&[1], &[1], &[1], &[1], &[1], &[1]]] {
         let count = beyond.iter().map(|set| set.len()).sum();
         let (bytes, length) = puffin(&roaring(beyond), count);

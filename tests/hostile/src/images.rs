@@ -69,7 +69,7 @@ pub(crate) fn packed(data: &[u8]) -> bool {
     false
 }
 
-/// Random draws depend on the key alone, whatever the bytes are.
+/// Checks that decoding with the same key twice gives the same pixels, or the same kind of error.
 fn decodes_alike_twice(data: &[u8]) {
     let image = Image::random_resized_crop(24).flip();
     let once = image.decode(data, RowKey(7));

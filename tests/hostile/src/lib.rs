@@ -1,6 +1,6 @@
-//! The targets of fuzzing: each is a function that takes hostile bytes, with the bytes to begin with.
+//! The targets of fuzzing: functions that take hostile bytes, each with valid inputs to begin with.
 //!
-//! A function panics if a property does not hold that must hold for all bytes. `tools/fuzz` runs them under
+//! A function panics if a property that must hold for all bytes does not hold. `tools/fuzz` runs them under
 //! libFuzzer and AddressSanitizer; `tests/seeded.rs` runs each on some thousand changed seeds.
 
 #![allow(

@@ -44,8 +44,8 @@ fn ours(file: Bytes) -> Result<Vec<RecordBatch>> {
     })
 }
 
-/// The rows of a file by the Parquet crate, or `None` if it fails, panics, or stops before the end: it reads
-/// no rows of lists that have neither an annotation nor a group.
+/// The rows that the Parquet crate reads from a file. `None` if the crate fails, panics or stops too early,
+/// as it does at lists that have neither an annotation nor a group.
 fn theirs(file: Bytes) -> Option<RecordBatch> {
     let read = std::panic::AssertUnwindSafe(|| {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).ok()?;

@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 /// How the connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The connection was closed in order (FIN).
+    /// The connection was closed in an orderly way (FIN).
     Closed,
     /// The connection was reset (RST).
     Reset,
@@ -70,7 +70,7 @@ impl RawConnection {
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }
-        // A connection that was reset already shows it when it is read.
+        // An error can be ignored: if the connection was reset, the next read shows it.
         let _ = self.0.write_all(format!("{head}\r\n").as_bytes());
     }
 
