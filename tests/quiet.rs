@@ -15,7 +15,7 @@ static PRINTED: AtomicUsize = AtomicUsize::new(0);
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it is the user's hook that is tested")]
 fn what_a_decoder_panics_about_reaches_only_the_error() {
-    // The user's own hook was there first.
+    // This hook stands for one that a user has set before the library is used.
     std::panic::set_hook(Box::new(|_| {
         PRINTED.fetch_add(1, SeqCst);
     }));

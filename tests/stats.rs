@@ -22,8 +22,8 @@ const NAMED: usize = 19;
 /// How many rounds of runs there may be; one of them must succeed.
 const ROUNDS: usize = 5;
 
-/// How much longer a slow training step is than the wait for its batch. The loop may wait for 2 % of the
-/// time.
+/// A slow training step takes this many times as long as the wait for its batch, so that the loop waits for
+/// less than 2 % of the time.
 const BESIDE: u32 = 80;
 
 /// The share of waiting that may be unaccounted for.
@@ -107,13 +107,14 @@ fn consumed(loader: &Loader, mut step: impl FnMut(Duration)) -> (f64, f64) {
     }
 }
 
-/// Checks that `stage` is named in loaders in which it is slow, with more rounds if the machine was busy.
+/// Checks that the statistics name `stage` as the slow one. A round may fail on a busy machine, so further
+/// rounds are run until one succeeds.
 fn is_named(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) {
     let shown: Vec<String> = (0..ROUNDS).map_while(|_| round(stage, step, &build).err()).collect();
     assert!(shown.len() < ROUNDS, "{}", shown.join("\n"));
 }
 
-/// Runs one round. Returns the statistics if they did not name `stage`.
+/// Runs one round. Returns the statistics if they seldom named `stage`, or did not account for the waiting.
 fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Result<(), String> {
     let (mut named, mut missing, mut shown) = (0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
@@ -133,9 +134,9 @@ fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Res
     if named < NAMED {
         return Err(format!("{stage:?} was named {named} times of {RUNS}\n{shown}"));
     }
-    // The machine may take the processor away between the loader's clock and the test's, so the best run
-    // decides: what is left out is missing in all. A loop that hardly waits measures little more than its own
-    // clock.
+    // The machine may interrupt a run between the loader's clock and the test's, so the best run decides:
+    // waiting that the loader does not count is missing in all of them. If the loop is the slow one, it waits
+    // too little for this check.
     let least = missing.into_iter().fold(f64::INFINITY, f64::min);
     match least <= UNACCOUNTED || stage == Stage::Consumer {
         true => Ok(()),
@@ -207,7 +208,7 @@ fn every_call_is_counted_and_the_first_one_apart() {
     let began = Instant::now();
     let mut is_first = true;
     let (waited, trained) = consumed(&loader, |_| {
-        // The mean has to see the batches that are made ahead, however slowly they are made.
+        // The first step lasts until ten batches are ready, so that the mean of ready batches is above one.
         while is_first && loader.stats().queues.batches_ready < 10 {
             assert!(began.elapsed() < Duration::from_secs(300), "{:?}", loader.stats().queues);
             std::thread::sleep(Duration::from_millis(1));
@@ -225,8 +226,8 @@ fn every_call_is_counted_and_the_first_one_apart() {
         "steps of {trained} s were {consumer} s"
     );
     assert_eq!((stages.list.items, pool.threads), (1, 2));
-    // Row groups of the next epoch are prefetched, and its batches take the places that those of this epoch
-    // leave.
+    // The counts may be up to twice those of one epoch, because the next epoch is prepared while this one is
+    // read.
     assert!((4..=8).contains(&stages.fetch.items), "{stages:?}");
     assert!((400..=800).contains(&stages.parquet.items), "{stages:?}");
     assert!((400..=800).contains(&stages.shuffle.items), "{stages:?}");
@@ -271,7 +272,8 @@ fn a_timeline_has_what_was_done_and_no_two_spans_of_a_thread_overlap() {
     }
 }
 
-/// The spans of each thread in a trace, by their beginning: name, begin and end in microseconds.
+/// Returns the spans of each thread in a trace, ordered by their beginning: name, begin and end in
+/// microseconds.
 fn timeline(file: &Path) -> BTreeMap<String, Vec<(String, f64, f64)>> {
     let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(trace["otherData"]["spans_dropped"], 0);

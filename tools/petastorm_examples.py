@@ -25,7 +25,7 @@ def digit(number: int) -> Any:
 
 @pytest.fixture(autouse=True)
 def sessions() -> Any:
-    """An example makes its own session and removes the files that it wrote, whatever an earlier test has set."""
+    """Lets each example make its own Spark session and remove its files, independently of earlier tests."""
     register_delete_dir_handler(None)
     yield
     found = SparkSession.getActiveSession()

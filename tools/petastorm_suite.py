@@ -60,7 +60,7 @@ PRIVATE = {
     "pyarrow.hdfs": (),
 }
 
-#: Private names that tests use from modules that exist here.
+#: Private names of Petastorm that tests use from modules that forebay.petastorm has as well.
 LENT = {
     "unischema": {
         "_new_gt_255_compatible_namedtuple": collections.namedtuple,
@@ -84,7 +84,7 @@ class Piece:
 
 
 class PartitionSet:
-    """The names of the folders of a data set, in the form of old pyarrow: whole numbers if all of them are."""
+    """The values of a partition key, in the form of old pyarrow: as numbers if all of them are whole numbers."""
 
     def __init__(self, name: str, keys: list[str]) -> None:
         self.name = name
@@ -92,7 +92,7 @@ class PartitionSet:
 
     @property
     def dictionary(self) -> Any:
-        """Returns the names as an array."""
+        """Returns the values as an array."""
         try:
             return pyarrow.array([int(key) for key in self.keys])
         except ValueError:
@@ -100,14 +100,14 @@ class PartitionSet:
 
 
 class Hooks:
-    """The hooks of plugins that are not installed, and that the tests' own set-up implements."""
+    """Declares hooks of plugins that are not installed, because the tests' own set-up implements them."""
 
     def pytest_logger_config(self, logger_config: Any) -> None:
         """Says which loggers are shown."""
 
 
 def _private(name: str) -> Any:
-    """A class that fails when it is called."""
+    """Returns a class that raises an error when it is called."""
 
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:
         raise NotImplementedError(f"{name} is private to Petastorm")
@@ -148,12 +148,12 @@ def _prepare() -> None:
 
 
 def _warns(expected: Any, *arguments: Any, _now: Any = pytest.warns, **options: Any) -> Any:
-    """Behaves like old pytest: None stands for any warnings, or none."""
+    """Behaves like ``pytest.warns`` in old versions, where ``None`` accepts any number of warnings of any kind."""
     return warnings.catch_warnings(record=True) if expected is None else _now(expected, *arguments, **options)
 
 
 def _executed(self: Any, module: Any, _now: Any = _install._Finder.exec_module) -> None:
-    """Works like the finder, but adds placeholders for the names that a module of this package lacks."""
+    """Executes a module as the finder does, and then lets it return placeholders for private names that it lacks."""
     _now(self, module)
     sys.modules[module.__name__].__getattr__ = _of_module  # type: ignore[method-assign]
 

@@ -36,7 +36,7 @@ ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):<code>~?([^<]*)</code
 #: A page of docs/ that a docstring names, after Markdown has turned its backquotes into code.
 NAMED_PAGE = re.compile(r"<code>docs/([\w./-]+\.md)</code>")
 
-#: A place in the reference for some public names of the package.
+#: A comment in the reference; the documentation of the public names that it lists takes its place.
 NAMES = re.compile(r"^<!-- names: ([\w ]+) -->$", re.MULTILINE)
 
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
@@ -98,8 +98,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _with_names(markdown: str, config: MkDocsConfig) -> str:
-    """Returns the reference with its names. Each public name has a place there; exceptions are in
-    ``forebay.errors``."""
+    """Returns the reference with the documentation of all public names. Raises an error if it does not list one of
+    them, except for the exceptions, which are in ``forebay.errors``."""
     public = _public(Path(config.config_file_path).parent / "python" / "forebay" / "__init__.py")
     listed = {name for names in NAMES.findall(markdown) for name in names.split()}
     listed |= set(re.findall(r"^::: forebay\.(\w+)$", markdown, re.MULTILINE))

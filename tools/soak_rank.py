@@ -24,14 +24,14 @@ import numpy as np
 
 import forebay as fb
 
-#: The rows of a source and its weight in the mix. A step of BATCH rows has no padding on any number of
-# ranks.
+#: The number of rows of each source, and its weight in the mix. A step of BATCH rows has no padding on any
+# number of ranks.
 SOURCES = {"many": (4320, 3), "few": (1440, 1)}
 ROWS = sum(rows for rows, _ in SOURCES.values())
 BATCH = 120
 LANES = 8
 
-#: About half of the rows, so that the store is read in each epoch.
+#: The cache has room for about half of the rows, so that the store is read in each epoch.
 CACHE_BYTES = "6MB"
 
 
@@ -112,7 +112,7 @@ def held() -> dict[str, Any]:
 
 
 def is_open(fd: str) -> bool:
-    """The descriptor that listed the folder is closed by now, and does not count."""
+    """Whether a listed descriptor is still open: the one that was used to make the list is closed by now."""
     return os.path.lexists(f"/proc/self/fd/{fd}")
 
 

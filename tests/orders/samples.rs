@@ -62,7 +62,8 @@ pub(super) fn write_with(
     }
 }
 
-/// The samples of a batch, each as the numbers of its rows; a bucket is the whole batch.
+/// Returns the samples of a batch: windows as the numbers of their rows, packs as their tokens, and otherwise
+/// the numbers of all rows as one sample.
 fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
     let lists = |name: &str| {
         let lists = batch[name].as_fixed_size_list();
@@ -76,7 +77,7 @@ fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
     }
 }
 
-/// The numbers of the rows of each item of a batch: a window, or a row.
+/// Returns the row numbers of each window of a batch, or of each row if the samples are not windows.
 fn rows_of_samples(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
     let samples = samples_of(kind, batch);
     match kind {
@@ -86,8 +87,8 @@ fn rows_of_samples(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
 }
 
 /// Returns the rows of a batch in the order in which the plan names them; for packs, the rows that they
-/// contain. If column `n` is delivered, it names them. Otherwise their tokens do, and `None` is a row of
-/// which a pack has nothing but the number before or after its list.
+/// contain. Column `n` gives their numbers if it is delivered, and otherwise their tokens do. `None` is a row
+/// without tokens, of whose list a pack has only the number before or after it.
 fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<Option<i64>> {
     let Samples::Packs(_) = kind else {
         return samples_of(kind, batch).concat().into_iter().map(Some).collect();
@@ -109,7 +110,7 @@ fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<Option<i64>> {
     rows
 }
 
-/// Whether each epoch makes samples of other rows.
+/// Whether each epoch combines the rows into new samples.
 fn are_reshuffled(kind: &Samples) -> bool {
     serde_json::to_string(kind).unwrap().contains("reshuffle")
 }
@@ -129,7 +130,7 @@ fn draw_kind(draw: &mut Draw) -> Samples {
             .overlap(draw.below(3) as u32)
             .across(across)
             .into(),
-        // The windows may be longer than a row group, and share most of their rows, or few.
+        // The windows may be longer than a row group, and may share most of their rows or only a few.
         2 => {
             let length = 10 + draw.below(25) as u32;
             Window::rows(length).overlap(draw.below(length.into()) as u32).across(Across::File).into()
@@ -157,7 +158,7 @@ fn draw_kind(draw: &mut Draw) -> Samples {
     }
 }
 
-/// The loader of a rank.
+/// Builds the loader of a rank.
 fn of_rank(builder: &LoaderBuilder, rank: u32, world: u32) -> Loader {
     builder.clone().shard(Shard::new(rank, world).unwrap()).build().unwrap()
 }
@@ -211,13 +212,13 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             );
         }
         let mut expected: Vec<Vec<i64>> = Vec::new();
-        // Samples that are made anew depend on the seed.
+        // Samples that each epoch makes anew depend on the seed, so they need the same shuffle.
         let alone = if are_reshuffled(&kind) { shuffle.lanes(1) } else { Shuffle::stored() };
         for batch in of_rank(&builder.clone().shuffle(alone).global_batch_size(1), 0, 1).epoch(1) {
             expected.extend(samples_of(&kind, &batch.unwrap()));
         }
         if expected.len() < 4 {
-            // There are fewer samples than there may be lanes.
+            // There may be four lanes, and each of them needs a sample.
             continue;
         }
         expected.sort();
@@ -250,7 +251,7 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         found.extend(steps.concat());
         found.sort();
         if matches!(kind, Samples::Buckets(_) | Samples::Weighted(_)) {
-            // A batch may have several buckets, so it is not a list of samples with one row each.
+            // Only the rows are compared, because the borders of the samples in a batch are unknown.
             let flat = |samples: &[Vec<i64>]| {
                 let mut rows = samples.concat();
                 rows.sort_unstable();
@@ -265,7 +266,7 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             assert_eq!(found, expected, "case {case}: {kind:?}");
         }
 
-        // The rest of the epoch runs on other ranks.
+        // A single rank reads the rest of the epoch from a saved position.
         let at = draw.below(states.len() as u64) as usize;
         let position: Position = serde_json::from_str(&states[at]).unwrap();
         let resumed = of_rank(&builder.clone().threads(1), 0, 1);
@@ -308,7 +309,7 @@ fn a_position_says_what_a_sample_is() {
     let made = |samples: Samples| dataset.loader().samples(samples).build().unwrap();
     let window = || Window::offsets([(-1, vec!["n"]), (0, vec!["n"])]);
     let position = made(window().into()).position();
-    // The columns that are delivered for a window do not belong to its order.
+    // A position does not depend on the columns that are delivered for a window.
     made(Window::offsets([(-1, vec!["t"]), (0, vec!["n"])]).into()).restore(&position).unwrap();
     for other in [
         Samples::Rows,
@@ -339,7 +340,7 @@ fn a_position_says_what_a_sample_is() {
     assert!(!serde_json::to_string(&position).unwrap().contains("across"), "a default is left out");
     let rows = made(Samples::Rows).position();
     assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "a default is left out");
-    // The state alone is enough to name the rows, whatever was delivered of them.
+    // A position alone is enough to name the rows of a step; their columns do not matter.
     let anew = [Pack::split(["tokens"], 8).reshuffle(true), Pack::best_fit(["tokens"], 8).reshuffle(true)];
     for samples in [Samples::from(Pack::split(["tokens"], 8)), sample.into()]
         .into_iter()
@@ -352,8 +353,8 @@ fn a_position_says_what_a_sample_is() {
     }
 }
 
-/// Returns how often each row is delivered in an epoch over all ranks, using a column that counts each draw
-/// once.
+/// Returns how often each row is delivered in an epoch over all ranks. Rows that are repeated to fill a batch
+/// are marked in `row_mask`, and do not count.
 fn times(builder: &LoaderBuilder, world: u32, epoch: u64) -> HashMap<i64, u64> {
     let mut times = HashMap::new();
     for rank in 0..world {
@@ -459,8 +460,8 @@ fn a_batch_of_windows_fits_the_memory_or_is_refused() {
     assert_eq!(made(400).unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
-/// Row groups as large as the memory pass one at a time, so the rows that a step takes of a leaving row group
-/// are copied out of it.
+/// Only one row group fits into the memory, so rows that a step still needs are copied before their row group
+/// is dropped.
 #[test]
 fn windows_come_the_same_in_little_memory() {
     const ROWS: i64 = 120;

@@ -1,4 +1,4 @@
-//! Rows that stay in memory from one epoch to the next: they come as those do that are read.
+//! Rows that stay in memory from one epoch to the next are delivered like rows that are read again.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -27,7 +27,7 @@ use super::kit::{Draw, write_batch};
 const CASES: u64 = 160;
 const EPOCHS: u64 = 4;
 
-/// Where the columns `part` and `half` are, which have one value in each file.
+/// Where the columns `part` and `half` are stored. Both have the same value in all rows of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keys {
     /// In the files.
@@ -110,7 +110,7 @@ struct StayingCase {
     deny_from: Option<(u64, Deny)>,
     batch: u64,
     world: u32,
-    /// The row of each place.
+    /// The number of the row at each place, which is its value in column `n`.
     placed: HashMap<Spot, i64>,
 }
 
@@ -170,14 +170,14 @@ impl StayingCase {
         }
     }
 
-    /// A loader whose rows come from a cache on disk, or from the files while that is filled.
+    /// Builds a loader whose rows come from a cache on disk, which it fills from the files.
     fn cached(&self, rank: u32) -> Loader {
         let cache = DiskCache::open(self.cache.path(), 1 << 30).unwrap();
         self.builder(rank).cache(cache).cache_tier(self.tier).build().unwrap()
     }
 
-    /// Checks that all columns of a batch are those of its rows, and that these are the rows that the plan
-    /// says.
+    /// Checks that a batch has the rows that the plan names, with the right values in all columns. Batches of
+    /// windows are not checked.
     fn is_right(&self, loader: &Loader, (epoch, step, rank): (u64, u64, u32), batch: &RecordBatch) {
         if matches!(self.samples, Samples::Windows(_)) {
             return;
@@ -192,7 +192,7 @@ impl StayingCase {
         assert_eq!(texts("half"), LargeStringArray::from(halves), "{place}");
         let long = rows.iter().map(|n| "x".repeat(*n as usize % 40));
         assert_eq!(texts("text"), LargeStringArray::from_iter_values(long), "{place}");
-        // A row that is denied from some step on keeps its place in the plan.
+        // The plan still names rows that are denied from some step on, so it differs from the batch.
         if self.deny_from.is_none() {
             let planned = loader.rewind().unwrap().step(epoch, step, rank).unwrap();
             let spots = planned.iter().map(|row| (row.file.to_string(), row.row_group, row.row));
@@ -201,7 +201,7 @@ impl StayingCase {
     }
 }
 
-/// The row at each place of a data set, and the number of each row.
+/// Returns the value of column `n` at each place of a data set, and the ids of all rows.
 fn places(dataset: &Dataset) -> (HashMap<Spot, i64>, Vec<RowId>) {
     let loader = dataset.loader().columns(["n"]).row_id(true).epochs(1).build().unwrap();
     let numbers = |batch: &RecordBatch, name: &str| batch[name].as_primitive::<Int64Type>().values().to_vec();
@@ -246,7 +246,7 @@ fn rows_from_memory_come_in_the_order_and_with_the_values_of_rows_that_are_read(
             assert_eq!(stats.cache.unwrap().read_again, None, "case {number}");
             stayed += u64::from(memory.staying_rows > 0);
 
-            // A position in the midst of an epoch whose rows stay is one in an epoch that reads them.
+            // A position saved while rows come from memory also resumes where they are read from files.
             let after = draw.below(loader.len().max(1));
             let mut run = loader.epoch(EPOCHS);
             (0..after).for_each(|_| drop(run.next().unwrap().unwrap()));
@@ -273,7 +273,7 @@ fn rows_that_stay_are_read_once_and_others_in_every_epoch() {
         epochs.map_or(builder.clone(), |epochs| builder.epochs(epochs)).build().unwrap()
     };
     let kept = loader(None);
-    // The second epoch was being prepared while the first one was read.
+    // The first two epochs are not counted, because the second was prepared while the first was read.
     (0..2).for_each(|at| drop(epoch(&kept, at)));
     let read = kept.stats().traffic.bytes_read;
     (2..8).for_each(|at| drop(epoch(&kept, at)));

@@ -25,15 +25,15 @@ use crate::kit::{
 /// More bytes than the data set takes.
 const PLENTY: u64 = 1 << 30;
 
-/// An epoch reads each row group once, in whichever lane it is.
+/// The number of row groups in the data set. An epoch reads each of them once, in one of its lanes.
 const ROW_GROUPS: u64 = (FILES * GROUPS) as u64;
 
 fn cache_in(folder: &TempDir) -> DiskCache {
     DiskCache::open(folder.path().join("rows"), PLENTY).unwrap()
 }
 
-/// Waits until what was missing is kept, or nothing more has been for a while: rows are used before they are
-/// written, and a loader that ends waits for the rest only a moment.
+/// Waits until the cache has written all rows that it did not have, or has written nothing for a while. Rows
+/// are delivered before they are written, and a loader that ends waits for unwritten rows only a moment.
 fn written(loader: &Loader) {
     const QUIET: Duration = Duration::from_secs(2);
     let (mut last, mut since) = (0, Instant::now());
@@ -49,7 +49,7 @@ fn written(loader: &Loader) {
     }
 }
 
-/// Runs epochs until all rows are cached: if the disk is behind, some rows are kept only later.
+/// Runs epochs until all rows are cached. On a slow disk, some rows are cached only in a later epoch.
 fn warm(loader: &Loader) {
     for _ in 0..20 {
         run(loader.epoch(0)).is_right("warming");
@@ -97,12 +97,12 @@ fn the_cache_changes_no_row_and_no_order_and_asks_for_nothing_twice() {
         let first = loader(cache_in(&folder));
         for _ in 0..2 {
             assert!(run(first.epoch(0)).batches == oracle, "{kind}");
-            // The beginning of the next epoch is requested as well.
+            // The loader also requests the beginning of the next epoch.
             assert!(run(first.epoch(1)).error.is_none(), "{kind}");
         }
         written(&first);
         drop(first);
-        // A later run requests only footers and the filter's column.
+        // A later run requests only footers and the filter's column, and does so before its first epoch.
         let later = loader(cache_in(&folder));
         settled(&server);
         let before = later.stats();
@@ -207,7 +207,7 @@ fn eight_ranks_over_one_cache_are_sent_the_data_once() {
 
 /// The bytes that a store sends to eight ranks in two epochs over a data set of `bytes` bytes.
 fn sent_to_eight_ranks(bytes: u64) -> u64 {
-    // The link is full, so everything comes slowly: a row group takes seconds.
+    // The link is so slow that a row group takes seconds.
     let link = Link { rate: Some(bytes / 6), ..Link::default() };
     let server = serving().link(link).start().unwrap();
     let folder = TempDir::new().unwrap();
@@ -459,7 +459,7 @@ fn a_cache_that_is_full_or_gone_stops_nothing() {
         assert!(until(|| loader.stats().cache.unwrap().declined.all() > 0));
         let cache = loader.stats().cache.unwrap();
         assert!(cache.bytes <= 2 << 20, "{cache}");
-        // The entries that fit stay, so that there are hits although not all fit.
+        // The cache keeps the entries that fit, so later epochs find some of their rows in it.
         assert!(epoch == 0 || cache.hits > 0, "{cache}");
     }
 

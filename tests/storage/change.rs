@@ -22,7 +22,7 @@ fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
     let undisturbed = local(&crate::data::BUCKET, narrow);
     for is_local in [false, true] {
         let (mut loud, mut turn) = (0, 0);
-        // On a busy machine more of the files were already read when they change.
+        // On a busy machine, more files are already read when they are changed, so more turns may be needed.
         while turn < turns || (loud * 3 <= turns && turn < 10 * turns) {
             let case = format!("turn {turn}, local: {is_local}");
             let bucket = copy();
@@ -110,7 +110,7 @@ fn a_deleted_file_is_an_error() {
 fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
     let turns = times(15, 50);
     let (mut lost, mut turn) = (0, 0);
-    // On a busy machine more of the files were already read when they go.
+    // On a busy machine, more files are already read when they are deleted, so more turns may be needed.
     while turn < turns || (lost == 0 && turn < 10 * turns) {
         let (bucket, server) = served_copy();
         let dataset = open(&server, &[("max_concurrency", "2")]).unwrap();

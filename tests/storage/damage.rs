@@ -52,8 +52,8 @@ fn a_bit_that_turns_over_is_always_found() {
         let when = Match::get().key_ends_with(name_of(file)).covers(offset);
         let fault = Fault::FlipBit { offset, bit };
 
-        // A request of the previous case, which was given up but is still on its way, may meet the fault in
-        // place of this one's.
+        // There are three tries, because a request that the previous case gave up may arrive late and use up
+        // the fault.
         let is_met = (0..3).any(|_| {
             server.clear_rules();
             server.reset();

@@ -115,7 +115,7 @@ pub(crate) fn chunk_range(chunk: &ColumnChunkMetaData) -> std::ops::Range<usize>
     start..start + chunk.compressed_size() as usize
 }
 
-/// The length of the page's header, and the page's own length.
+/// Returns the length of a page's header, and the length of its body.
 pub(crate) fn page(chunk: &[u8]) -> (usize, usize) {
     let mut at = 0;
     let mut body = 0;
@@ -133,7 +133,7 @@ const FIELD_I32: u8 = 0x15;
 const FIELD_STRUCT: u8 = 0x1c;
 const ONE_MORE: u8 = 0x10;
 
-/// The file with each page's checksum in its header, which the crate that writes Parquet leaves out.
+/// Returns the file with a checksum in the header of each page, because the Parquet crate writes none.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let metadata =
         ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(bytes)).unwrap();

@@ -16,8 +16,8 @@ fn server_of(bucket: &Path) -> FaultServer {
     FaultServer::builder().folder("bucket", bucket).start().unwrap()
 }
 
-/// Opens the data set. Returns the number of objects that this reads, and the data set. Reads ahead by an
-/// earlier loader do not count.
+/// Opens the data set. Returns the number of objects that this reads, and the data set. Requests that an
+/// earlier loader still had in progress do not count.
 fn opened(server: &FaultServer, more: &[(&str, &str)]) -> (usize, Dataset) {
     settled(server);
     server.reset();
@@ -245,7 +245,7 @@ fn a_local_folder_has_an_index_too() {
     let came = run(shuffled(&changed).build().unwrap().epoch(0));
     assert!(came.batches == local(bucket.path(), shuffled), "{:?}", came.error);
 
-    // The files of a copy have other times, so nothing in the index is believed.
+    // The copied files have other modification times, so the copied index is not used for them.
     let other = tempfile::tempdir().unwrap();
     for item in fs::read_dir(&folder).unwrap() {
         let item = item.unwrap();

@@ -16,15 +16,15 @@ use crate::data::{BUCKET, PREFIX};
 /// The environment variable with the folder of a test that runs in a separate process.
 pub(crate) const ALONE: &str = "FOREBAY_TEST_HOME";
 
-/// How late the end of a promised time may be on a machine that is busy.
+/// How much longer than promised an operation may take on a busy machine.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
-/// Whether everything runs as often, and for as long, as promised.
+/// Whether the tests run in full: as often and for as long as promised.
 pub(crate) fn long() -> bool {
     std::env::var_os("FOREBAY_LONG").is_some_and(|value| value == "1")
 }
 
-/// The number of runs: few, or the promised number.
+/// Returns the number of runs: `promised` if the tests run in full, and `few` otherwise.
 pub(crate) fn times(few: u64, promised: u64) -> u64 {
     if long() { promised } else { few }
 }
@@ -72,7 +72,7 @@ pub(crate) fn open(server: &FaultServer, more: &[(&str, &str)]) -> Result<Datase
     Dataset::open_with_options(url(), &options(server, more))
 }
 
-/// A loader with everything that decides the order, so that the rows come in the same order from any store.
+/// A loader whose options fix the order of the rows, so that it is the same from any store.
 pub(crate) fn shuffled(dataset: &Dataset) -> LoaderBuilder {
     let shuffle = Shuffle::seeded(7).window_rows(150).lanes(2);
     dataset.loader().shuffle(shuffle).batch_size(BATCH).threads(2).memory(64 << 20)
@@ -196,8 +196,8 @@ pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The reads since the log was emptied, each range of an object once. On a busy machine a request may be sent
-/// a second time because the first is late.
+/// Returns the reads since the log was emptied. A range of an object counts once, because on a busy machine a
+/// second request may be sent if the first is late.
 pub(crate) fn reads(server: &FaultServer) -> Vec<LoggedExchange> {
     let mut reads: Vec<LoggedExchange> = server.log();
     reads.retain(|asked| asked.operation == Operation::Get && asked.status.is_some());

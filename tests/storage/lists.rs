@@ -113,7 +113,7 @@ fn names_with_the_characters_of_patterns_and_of_urls_are_found() {
         (1, format!("{web}/bucket/a%3Fb%23c.parquet")),
         (2, "s3://bucket/100%25.parquet".into()),
         (2, format!("{web}/bucket/100%25.parquet")),
-        // The name as it is stored, and as a URL has it.
+        // The first location has the name as it is stored, the second has it encoded for a URL.
         (3, "s3://bucket/at=12%3A00 x/p.parquet".into()),
         (3, "s3://bucket/at=12%253A00%20x/".into()),
         (3, "s3://bucket/at=12%3A00 x".into()),
@@ -212,8 +212,8 @@ fn a_glob_lists_few_of_many_folders_one_by_one_and_finds_what_a_local_one_does()
         let expected: Vec<String> =
             local.catalog().files.iter().map(|file| file.relative.to_string()).collect();
         assert_eq!(files, expected, "{glob}");
-        // The whole bucket has 26 pages, and for each folder above the base there is a request whether it is
-        // a table.
+        // A list of the whole bucket would have 26 pages. The requests include one for each folder above the
+        // base, which asks if that is a table.
         assert!(lists < 26, "{glob}: {lists} requests");
     }
     let server = FaultServer::builder().folder("bucket", folder.path()).page(3).start().unwrap();
@@ -237,8 +237,8 @@ fn a_glob_over_many_folders_or_few_objects_takes_no_request_for_each() {
     let folder = copies((0..40).map(|n| format!("wide/{n:02}/x.parquet")));
     let (files, lists) = matched(&folder, "wide/*/x.parquet");
     assert_eq!(files.len(), 40);
-    // Four pages, then all folders by page, then all objects by page; and the requests whether it is in a
-    // table.
+    // These are four pages, then the pages of all folders, then the pages of all objects, and the requests
+    // that look for a table in the folders above.
     assert!(lists <= 4 + 14 + 14 + 3, "{lists} requests");
     let folder = copies((0..6).map(|n| format!("few/{n:02}/x.parquet")));
     let (files, lists) = matched(&folder, "few/*/x.parquet");

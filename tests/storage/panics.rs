@@ -33,7 +33,7 @@ enum PanicPlace {
     Body,
 }
 
-/// A store in memory that panics in one of its operations, which are counted from one.
+/// A store in memory that panics once: in the given operation of the kind `place`, counted from one.
 #[derive(Debug)]
 struct Panicking {
     inner: InMemory,

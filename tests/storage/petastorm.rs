@@ -116,7 +116,7 @@ fn folders_of_one_schema_are_read_together_and_others_refused() {
     assert!(refused.to_string().contains("another schema than"), "{refused}");
 }
 
-/// The operation and key of each request that a server got; a read that was late and sent again is one.
+/// Returns the operation and key of each request that a server got. A read that was sent twice counts once.
 fn asked(server: &FaultServer) -> Vec<(Operation, String)> {
     settled(server);
     let others = server.log().into_iter().filter(|asked| asked.operation != Operation::Get);
@@ -141,7 +141,7 @@ fn one_object_is_read_where_the_listing_shows_it_and_none_where_not() {
         assert_eq!(found(location), (Some("Photos".to_owned()), vec![key.clone()]));
     }
 
-    // Opening requests nothing of the object, the first loader requests it once, later loaders do not.
+    // Opening the data set does not request the schema's object. The first loader does, later ones do not.
     server.reset();
     let dataset = open(&server, &[]).unwrap();
     let of_schema = || asked(&server).iter().filter(|(_, asked)| *asked == key).count();
@@ -221,7 +221,7 @@ fn a_loader_whose_schema_is_broken_says_how_to_read_without_it() {
     dataset.loader().as_stored("*").build().unwrap();
 }
 
-/// Data sets that releases of Petastorm wrote, if they are available.
+/// Reads data sets that earlier releases of Petastorm wrote, if the machine has them.
 #[test]
 fn schemas_of_earlier_releases_are_read() {
     let data = std::env::var_os("FOREBAY_TEST_DATA").unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::data::{GROUPS, PREFIX, name_of, rows_of};
 use crate::kit::*;
 use crate::skipped::skipped;
 
-/// The longest time that a prompt refusal may take; one that is repeated takes three minutes.
+/// The longest time that a refusal may take if it is not retried; with retries it takes three minutes.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(30);
 
 #[test]
@@ -118,7 +118,7 @@ fn an_answer_that_cannot_get_better_is_an_error_at_once() {
         assert_eq!(error.kind(), ErrorKind::Io, "{status}: {error}");
         let sentence = error.to_string();
         assert!(sentence.contains(&format!("answered {status}")) && sentence.contains(hint), "{sentence}");
-        // The requests are the list of the folder, and looks for tables above it, once each.
+        // The requests list the folder and search for a table in the folders above. Each is sent once.
         assert!(server.stats().requests <= 7, "{status}: {} requests", server.stats().requests);
 
         let loader = shuffled(&dataset).build().unwrap();
@@ -138,7 +138,7 @@ fn a_refusal_says_why_where_the_store_says_it() {
         (403, "InvalidAccessKeyId", "the store does not know the access key"),
         (403, "RequestTimeTooSkewed", "this machine's clock is wrong"),
         (403, "AccessDenied", "may not read this"),
-        // The answer to a HEAD request would not have said that fresh credentials may help.
+        // The code is in the body of the answer, and an answer to a HEAD request has no body.
         (400, "ExpiredToken", "the credentials have expired"),
     ] {
         for location in [url(), file.clone()] {
@@ -221,7 +221,7 @@ fn a_web_server_without_ranges_is_an_error_that_says_so() {
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().starts_with(&url), "{error}");
     assert!(error.to_string().contains("the server must support ranged reads"), "{error}");
-    // There are six more requests, after waits that double from a tenth of a second.
+    // The request is repeated six times, after waits that double from a tenth of a second.
     assert!(started.elapsed() < 2 * MAX_REFUSAL_TIME, "{:?}", started.elapsed());
 }
 

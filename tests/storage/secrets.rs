@@ -81,7 +81,7 @@ fn provoke(shown: &mut Shown, server: &FaultServer, url: &str, more: &[(&str, &s
         shown.add("on disk", path.to_string_lossy());
     }
 
-    // On a busy machine it may give up.
+    // Opening has a short time limit, which a busy machine may exceed.
     let dataset = (0..100).find_map(|_| open().ok()).unwrap();
     let faults = [
         Fault::status(403),
@@ -132,7 +132,7 @@ fn no_secret_is_shown_saved_or_logged() {
     let at = server.url().replace("http://", &format!("http://ann:{PASSWORD}@"));
     let presigned = format!("{at}/bucket/{PREFIX}/{}?X-Amz-Signature={SIGNATURE}", name_of(0));
     provoke(&mut shown, &server, &presigned, &[]);
-    // Locations that cannot be opened at all.
+    // These locations cannot be opened at all.
     for url in [format!("s3://ann:{PASSWORD}@bucket/x"), format!("s3://bucket/x?sig={SIGNATURE}")] {
         if let Err(error) = Dataset::open_with_options(&*url, &options(&server, &keys)) {
             shown.error("malformed", &error);

@@ -33,7 +33,7 @@ fn epochs(server: &FaultServer, count: u64, case: &str) -> (Duration, TrafficSta
 #[test]
 fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
     const EPOCHS: u64 = 6;
-    // Other programs on the machine may hold up one run, but silence that costs much costs it in each.
+    // Other programs on the machine may slow down one run, but costly silence slows down every run.
     const TRIES: usize = 4;
     let silences = [
         ("in the body", Fault::StallAfter { bytes: 1_000, lasting: None }),
@@ -77,7 +77,8 @@ fn slow_but_alive_is_not_killed() {
     side_by_side(times(1, 3), |turn| {
         let server = server();
         let dataset = open(&server, &[("stall_timeout", stall), ("retry_timeout", "1s")]).unwrap();
-        // A row group has some 130 kB, which takes twice as long as a silence may, or 5 minutes.
+        // At this rate a row group of some 130 kB takes 8 seconds, or over 5 minutes in a long run, which is
+        // longer than a connection may be silent.
         let trickle = Fault::Trickle { rate: if long() { 400 } else { 16_000 } };
         server.add(Match::get().nth(3), trickle.clone());
         // The second request that is sent beside it is equally slow.
@@ -105,7 +106,7 @@ fn reading(dataset: &Dataset) -> LoaderBuilder {
 
 fn consume(server: &FaultServer, epochs: u64, step: Duration) -> ServerCost {
     let loader = reading(&open(server, &[]).unwrap()).build().unwrap();
-    // Nothing is prefetched for the first epoch, in which the loader measures the store.
+    // The first epoch is not counted: nothing was prefetched for it, and the loader measures the store in it.
     run(loader.epoch(0)).is_right("first epoch");
     settled(server);
     server.reset();

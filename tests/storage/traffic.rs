@@ -125,7 +125,7 @@ fn the_next_epoch_is_asked_for_before_this_one_ends() {
     assert!(is_asked_for, "nothing of the next epoch after three quarters of this one");
 }
 
-/// All requests in progress share the link, so those that the first batch does not need must wait for it.
+/// All requests in progress share the link, so only a few others may run beside those for the first batch.
 #[test]
 fn the_first_batch_shares_the_link_with_little() {
     const HELD: Duration = Duration::from_millis(500);
@@ -144,7 +144,7 @@ fn the_first_batch_shares_the_link_with_little() {
     let rows_that_came = loader.epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>();
     assert_eq!(rows_that_came, rows());
     let reads = reads(&server);
-    // An answer never comes before its request was held, however late the server notes its end.
+    // The server holds every request this long, so this is the earliest time at which it can be answered.
     let answered = |read: &LoggedExchange| read.since_start + HELD;
     let of_first: Vec<_> = reads
         .iter()
@@ -164,7 +164,7 @@ fn the_first_batch_shares_the_link_with_little() {
 
 #[test]
 fn leaving_is_prompt_while_the_store_hangs() {
-    // Other programs on the machine may hold up one try, but who waits for the store waits in each.
+    // Other programs may slow down one try, but a loader that waits for the store is late in all.
     const TRIES: usize = 5;
     let server = server();
     let dataset = open(&server, &[]).unwrap();

@@ -15,8 +15,8 @@ fn one_lane(dataset: &Dataset) -> LoaderBuilder {
     shuffled(dataset).shuffle(Shuffle::seeded(7).window_rows(150).lanes(1))
 }
 
-/// Reads an epoch and the prefetches for the next. Returns the run, the number of requests without those that
-/// were sent a second time because the first was late, and how many these were.
+/// Reads an epoch, and waits for the prefetches of the next. Returns the run, the number of first requests,
+/// and the number of second requests, which are sent if the first is late.
 fn all_requests(server: &FaultServer) -> (EpochOutcome, u64, u64) {
     let loader = one_lane(&open(server, &[]).unwrap()).build().unwrap();
     let run = run(loader.epoch(0));
@@ -165,7 +165,7 @@ fn a_store_that_never_sends_what_was_asked_for_is_an_error() {
         let loader = shuffled(&dataset).build().unwrap();
         let run = run(loader.epoch(0));
         match &run.error {
-            // Each answer brought a part, and together the parts are the whole.
+            // Each answer brought some of the bytes, and the loader put them together.
             None => run.is_right(name),
             Some(_) => assert_eq!(run.is_loud(name).kind(), ErrorKind::Io, "{name}: {:?}", run.error),
         }
