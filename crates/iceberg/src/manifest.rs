@@ -136,8 +136,8 @@ pub(crate) fn each(
         };
         let sequence = match record.take(3).and_then(AvroValue::number) {
             Some(sequence) => sequence,
-            // A file without a sequence number inherits that of its manifest if `is_added`, or if the manifest's
-            // number is 0.
+            // A file without a sequence number inherits that of its manifest if `is_added`, or if the
+            // manifest's number is 0.
             None if is_added || manifest.sequence == 0 => manifest.sequence,
             None => return Err(lacks("its place in the order of commits")),
         };
