@@ -1,4 +1,4 @@
-//! Files that contradict themselves, written by hand: each gives an error or rows, in little memory.
+//! Reads handwritten files that contradict themselves. Each gives an error or rows, and takes little memory.
 
 #![allow(
     unsafe_code,
@@ -36,7 +36,7 @@ const MOST_MEMORY: usize = 40 << 20;
 
 // Memory.
 
-/// An allocator that counts the bytes allocated now, and the most there ever were.
+/// An allocator that counts the bytes that are allocated now, and their highest number so far.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -74,7 +74,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs some work. Returns its result and the most bytes that it took beside those from before.
+/// Runs some work. Returns its result, and its peak memory beyond what was allocated before, in bytes.
 fn weighed<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.load(Relaxed);
     MOST.store(before, Relaxed);
@@ -98,7 +98,7 @@ enum ThriftValue {
     Bool(bool),
     Text(&'static str),
     Structure(Vec<(i16, ThriftValue)>),
-    /// The type of the elements, how many more elements are claimed than exist, and the elements.
+    /// The type of the elements, the number of elements that are claimed but do not exist, and the elements.
     List(u8, i64, Vec<ThriftValue>),
     /// A value that claims to have another type.
     As(u8, Box<ThriftValue>),
@@ -251,7 +251,7 @@ impl WrittenColumn {
         self
     }
 
-    /// Adds a data page of version 1 whose sizes are those of `body`.
+    /// Adds a data page of version 1 whose header states the true size of `body`.
     fn plain(self, values: i64, encoding: i64, body: &[u8]) -> Self {
         self.page(data_page(values, encoding, body.len(), body), body)
     }
@@ -383,11 +383,12 @@ fn refusal(rows: i64, columns: &[WrittenColumn]) -> Error {
     read_columns(rows, columns).unwrap_err()
 }
 
-/// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts after their lengths.
+/// Four rows of five columns: plain numbers, texts with a dictionary, lists, texts after their lengths,
+/// and texts that share prefixes.
 fn honest() -> Vec<WrittenColumn> {
     let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
     let lists = [&[8, 0, 8, 1][..], &numbers].concat();
-    // The bytes are levels, the width of an index, and a run of four.
+    // The bytes are the levels, the bit width of an index, and a run of four indices.
     let indices = [2, 0, 0, 0, 8, 1, 1, 8, 0];
     let dictionary = [1, 0, 0, 0, b'x', 1, 0, 0, 0, b'y'];
     vec![
@@ -407,7 +408,7 @@ fn honest() -> Vec<WrittenColumn> {
     ]
 }
 
-/// One small number, `count` times, in blocks of 128 with 4 miniblocks.
+/// Encodes one small number `count` times with delta encoding, in blocks of 128 with 4 miniblocks.
 fn deltas(count: u64, number: u8) -> Vec<u8> {
     let mut bytes = vec![0x80, 1, 4];
     varint(&mut bytes, count);
@@ -430,8 +431,8 @@ fn an_honest_file_is_read() {
     assert_eq!((texts(3), texts(4)), (b"abcd".to_vec(), b"abcd".to_vec()));
 }
 
-/// A few bytes become 64 MiB: in a page that follows one with more values than all pages have, or with all of
-/// them.
+/// A page of a few bytes expands to 64 MiB. The page before it already has all values that the footer states,
+/// or more.
 #[test]
 fn a_page_behind_the_others_is_not_hidden() {
     const BOMB: usize = 64 << 20;
@@ -446,13 +447,13 @@ fn a_page_behind_the_others_is_not_hidden() {
         let error = refusal(claimed & 3, &[column]);
         assert!(matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Corrupt), "{error}");
     }
-    // After the last row of a list the decoder looks for more of the list.
+    // After the last row of a column of lists, the decoder looks in the next page for more items of that row.
     let list = gzip(&[&[2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1][..], &5i32.to_le_bytes()].concat());
     let column = column("l", INT32, REPEATED, 1)
         .codec(GZIP)
         .page(data_page(1, PLAIN, 16, &list), &list)
         .page(data_page(1, PLAIN, BOMB, &bomb), &bomb);
-    // The page claims more than the footer says for all pages, which no memory is enough for.
+    // The page claims more bytes than the footer states for all pages, so the file is corrupt, not too large.
     assert_eq!(refusal(1, &[column]).kind(), ErrorKind::Corrupt);
 }
 
@@ -468,17 +469,18 @@ fn rows_and_values_that_are_not_there_are_refused() {
         let name = error.place().column.as_deref() == Some("n");
         assert!(error.kind() == ErrorKind::Corrupt && name, "{rows} {said} {stored}: {error}");
     }
-    // A plan of this many rows would be made before the pages are read.
+    // Files with this many rows are refused early, because the reader makes a plan of all rows before it
+    // reads a page.
     for rows in [(1 << 24) + 1, 1 << 31, 1 << 40, i64::MAX] {
         let error = refusal(rows, &[column("n", INT32, REQUIRED, rows).plain(4, PLAIN, &four)]);
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     }
-    // Lists have more levels than rows, but never fewer.
+    // A column of lists may have more values than rows, but never fewer.
     let error = refusal(5, &[column("l", INT32, REPEATED, 4).plain(4, PLAIN, &four)]);
     assert_eq!(error.cause(), "the column chunk has 4 values for 5 rows");
 }
 
-/// The page's body has the number of lengths, and the Parquet crate allocates that many.
+/// The body of a page states how many lengths it has, and the Parquet crate allocates memory for that many.
 #[test]
 fn more_lengths_than_values_are_refused_before_they_are_allocated() {
     let _alone = alone();
@@ -503,7 +505,8 @@ fn more_lengths_than_values_are_refused_before_they_are_allocated() {
     }
 }
 
-/// The Parquet crate takes what it finds of a run that claims more, so texts would move to other rows.
+/// If a run of levels claims more levels than are left, the Parquet crate takes those that it finds. Texts
+/// would then move to other rows.
 #[test]
 fn runs_of_levels_that_make_no_sense_are_refused() {
     let _alone = alone();
@@ -518,7 +521,7 @@ fn runs_of_levels_that_make_no_sense_are_refused() {
         ]
         .map(|column| read_columns(16, &[column]))
     };
-    // Two groups, the first of which has two nulls.
+    // The run has two groups of eight levels; the first group has two nulls.
     let sound = [5, 0b1110_1101, 0xff];
     for read in read_all(sound) {
         let batches = read.unwrap();
@@ -545,8 +548,8 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
         write(&path, data, &footer.bytes());
         [None, Some(&last)].map(|selection| read_rows(&path, selection))
     };
-    // The cases are: no level; three; three and the end; a level whose value is missing; and a run of 2^63 -
-    // 1, once with a truncated length and once whole.
+    // The cases are: no level; three levels; three levels and an empty run; a run whose value is missing; and
+    // a run of 2^63 - 1 levels, once with a truncated length and once whole.
     let endless = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0];
     let few: [&[u8]; 6] = [&[], &[6, 0], &[6, 0, 0, 0], &[8], &endless[..7], &endless];
     for (repetition, is_sound) in few.map(|levels| (levels, false)).into_iter().chain([(&[8, 0][..], true)]) {
@@ -582,7 +585,7 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
     }
 }
 
-/// The last level may be followed by zeros, by another run, or by nonsense: DuckDB 1.3 ends levels with a run
+/// Zeros, another run or nonsense may follow the last level: DuckDB 1.3, for example, ends levels with a run
 /// of 256.
 #[test]
 fn what_is_behind_the_last_level_is_not_looked_at() {
@@ -654,13 +657,13 @@ fn rows_and_nulls_of_a_page_are_those_of_its_levels() {
                 }
             }
         }
-        // A column without lists.
+        // A column without lists, whose page claims two rows for three values.
         let body = &values[0];
         let flat = column("x", physical, REQUIRED, 3)
             .page(data_page_v2([3, 2], [0, 0], true, body.len(), body), body);
         assert_eq!(read_columns(3, &[flat]).unwrap()[0].num_rows(), 3);
     }
-    // A page that says it has more nulls than it has.
+    // The header of the page states three nulls, but its levels have only one.
     let body = [&[2, 0, 4, 1][..], &texts(1, 2)].concat();
     let Structure(mut header) = data_page_v2([3, 3], [4, 0], true, body.len(), &body) else { panic!() };
     for (_, of_kind) in &mut header {
@@ -688,8 +691,8 @@ fn more_rows_than_the_row_group_has_are_refused() {
     }
 }
 
-/// DuckDB before 0.6 wrote a size of zero, and other writers the stored size. The headers of the pages have
-/// the right sizes.
+/// For the uncompressed size of a chunk, DuckDB before 0.6 wrote zero, and other writers wrote the stored
+/// size. The headers of the pages have the right sizes.
 #[test]
 fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
     let _alone = alone();
@@ -712,8 +715,8 @@ fn sizes_that_the_footer_does_not_tell_are_those_of_the_pages() {
         let held = catalog.held_bytes(&catalog.groups[0], &catalog.project_all().unwrap());
         assert!(held >= texts.len() as u64, "memory for {held} of {} bytes", texts.len());
     }
-    // A size that could be right is compared with the pages. So is the size of numbers, which follows from
-    // their count.
+    // If the stated size is plausible, the pages must agree with it. The size of a column of numbers follows
+    // from their count, and the pages must agree with that too.
     let little =
         WrittenColumn { uncompressed: stored * 2, ..column("s", BYTE_ARRAY, REQUIRED, 50).codec(GZIP) };
     assert_eq!(refusal(50, &[little.page(page, &packed)]).kind(), ErrorKind::Corrupt);
@@ -860,7 +863,7 @@ fn leaves_of_a_structure_that_disagree_are_refused() {
             levels.iter().flat_map(|levels| [&(levels.len() as u32).to_le_bytes()[..], levels].concat());
         levels.chain(numbers(count)).collect::<Vec<u8>>()
     };
-    // Puts each leaf into a group with its repetition, or one group into the other.
+    // Puts both leaves into one group, or into two nested groups, with the repetitions in `around`.
     let read_both = |around: &[i64], [one, other]: [Vec<u8>; 2], [rows, values]: [i64; 2]| {
         let leaf = |name, body: &[u8]| column(name, INT32, REQUIRED, values).plain(values, PLAIN, body);
         let (data, mut footer) = file(rows, &[leaf("a", &one), leaf("b", &other)]);
@@ -898,7 +901,7 @@ fn leaves_of_a_structure_that_disagree_are_refused() {
     }
 }
 
-/// Arrow before 3.0 compressed such pages and said that they are not compressed.
+/// Arrow before 3.0 compressed data pages of version 2, but their headers said that they are not compressed.
 #[test]
 fn a_page_that_denies_its_compression_is_read() {
     let _alone = alone();
@@ -914,7 +917,7 @@ fn a_page_that_denies_its_compression_is_read() {
     }
 }
 
-/// A page that is not compressed and says so, in a column with a codec.
+/// A column with a codec, whose only page is not compressed and says so.
 fn honest_five() -> WrittenColumn {
     let numbers: Vec<u8> = (1..=5i32).flat_map(i32::to_le_bytes).collect();
     let page = data_page_v2([5, 5], [0, 0], false, numbers.len(), &numbers);
@@ -930,7 +933,7 @@ fn columns_that_share_their_bytes_are_refused() {
     let body = vec![0; 4000];
     let columns = names.map(|name| column(name, INT32, REQUIRED, 1000).plain(1000, PLAIN, &body));
     let (data, mut footer) = file(1000, &columns);
-    // All eight columns are at the place of the first, in a file that is not longer than two of them.
+    // All eight columns claim the place of the first one, in a file that is only as long as two columns.
     let size = data.len() as i64 / 8;
     footer.visit(&mut |value| {
         if let Structure(fields) = value {
@@ -1003,8 +1006,8 @@ fn a_time_that_nanoseconds_cannot_tell_is_refused() {
     }
 }
 
-/// Numbers, types and counts in footers and page headers, and bytes of pages, are changed at random from a
-/// seed.
+/// Draws random changes from a seed: of numbers, types and counts in footers and page headers, and of bytes
+/// in pages.
 #[test]
 fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
     const CASES: u32 = 2_500;

@@ -210,7 +210,7 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
 
 #[test]
 fn the_folder_of_a_cache_can_be_removed_once_its_loader_has_ended() {
-    /// How long a loader that ends waits for its writes, which a machine that is busy may not do in time.
+    /// A loader that ends waits this long for its writes. On a busy machine they may take longer.
     const WRITES_TIME: Duration = Duration::from_secs(1);
     let dir = written((0..20).map(|_| (50, 20 * KB)));
     let ends_in_time = |steps: usize| {
@@ -275,7 +275,8 @@ fn a_position_after_the_last_step_goes_on_with_the_next_epoch() {
     assert_eq!((epoch.number(), epoch.count()), (1, 10));
 }
 
-/// Covers numbers that divide neither the lanes nor the global batch, other numbers of threads, and a cache.
+/// Covers numbers of ranks that divide neither the lanes nor the global batch, different numbers of threads,
+/// and a cache.
 #[test]
 fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
     const GLOBAL: u64 = 23;
@@ -378,7 +379,7 @@ fn batches_are_made_ahead_up_to_a_number() {
     epoch.next().unwrap().unwrap();
     awaited(&loader, |stats| stats.stages.gather.items >= 2 * 10);
     let made = settled(&loader).stages.gather.items / 10;
-    // 32 batches wait for the consumer, half as many are made together, and one is taken.
+    // At most 32 batches wait for the consumer, 16 more are being made, and one was taken.
     assert!((2..=32 + 16 + 1).contains(&made), "{made} batches");
 }
 
@@ -401,7 +402,7 @@ fn row_groups_that_are_fetched_and_not_let_go_are_within_the_budget() {
 #[test]
 fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_numbers() {
     let dir = written([(10, KB), (100, MB), (10, KB)]);
-    // A shuffle mixes the rows of whole row groups.
+    // A shuffle mixes the rows of whole row groups, so it needs the large row group in memory.
     let shuffle = || Shuffle::seeded(1).window_rows(1);
     let build = |memory: u64| loader(&dir).shuffle(shuffle()).batch_size(1).memory(memory).build();
     let refused = build(16 << 20).unwrap_err();
@@ -413,7 +414,7 @@ fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_number
         words.split("raise memory to ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(words.contains(&format!("{enough} MiB")), "{words}");
     assert_eq!(epoch(&build((enough * 1_048_576.0) as u64).unwrap(), 0).concat().len(), 120);
-    // In the stored order, rows are read in pieces.
+    // In the stored order, a large row group is read in pieces.
     let stored = loader(&dir).batch_size(1).memory(16 << 20).build().unwrap();
     assert_eq!(epoch(&stored, 0).concat(), (0..120).collect::<Vec<_>>());
     assert!(stored.plan(0).unwrap().reads.unwrap().row_groups > 3);

@@ -12,13 +12,13 @@ use crate::table::{COLUMNS, Layout, NullPattern, STACKED, TableOnDisk};
 /// Memory that is enough for everything in these tests, in bytes.
 pub(crate) const AMPLE: u64 = 256 << 20;
 
-/// A mark that separates the draws of Delta tables from the other draws of a seed.
+/// Changes a seed for the draws of Delta tables, so that they do not affect the other draws from that seed.
 const OF_DELTA: u64 = 1 << 60;
 
-/// A mark that separates the draws of stacks from the other draws of a seed.
+/// Changes a seed for the draws of stacks, so that they do not affect the other draws from that seed.
 const OF_STACKS: u64 = 1 << 61;
 
-/// A mark that separates the draws of pictures from the other draws of a seed.
+/// Changes a seed for the draws of pictures, so that they do not affect the other draws from that seed.
 const OF_PICTURES: u64 = 1 << 62;
 
 /// How rows are mixed.
@@ -53,7 +53,7 @@ pub(crate) struct Case {
     pub(crate) cache: Option<(u64, Tier)>,
     /// The epochs that are read, and the share of each that is taken, in thousandths.
     pub(crate) visits: Vec<(u64, u64)>,
-    /// The progress of the epoch that another world resumes, in thousandths.
+    /// How far the epoch gets before another world resumes it, in thousandths.
     pub(crate) saved_at: u64,
     pub(crate) saved_to: (u32, u64),
     pub(crate) closed_at: u64,
@@ -88,7 +88,7 @@ impl Case {
             Tier::Coefficients,
         ]);
         let tight = chance.one_in(2);
-        // These are drawn separately, so that other cases stay the same.
+        // This generator is separate, so that its draws do not change the other draws of a seed.
         let apart = &mut Chance::new(seed ^ OF_DELTA);
         if apart.one_in(4) {
             layout.deleted = Some(apart.pick(&[1, 2, 3, 10, 1_000]));

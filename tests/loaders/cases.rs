@@ -1,4 +1,4 @@
-//! Random cases, one after the other, none of which may hang.
+//! Runs random cases one after the other, and fails if a case hangs.
 
 use std::any::Any;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -18,13 +18,13 @@ const HANGING_TIME: Duration = Duration::from_secs(600);
 /// How long to search for a simpler case that fails.
 const SIMPLIFYING_TIME: Duration = Duration::from_secs(60);
 
-/// How many equal characters at the beginning make two failures the same.
+/// Two failures count as the same if this many characters at their beginnings are equal.
 const SAME_WORDS: usize = 30;
 
 /// The beginning of the failure of a case that hangs.
 const HANGING: &str = "it hangs";
 
-/// At least one in this many cases must not be refused, otherwise nothing is tested.
+/// At least one in this many cases must be accepted and run, otherwise nothing is tested.
 const RUNS: u64 = 2;
 
 #[test]

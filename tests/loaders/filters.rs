@@ -74,7 +74,7 @@ impl Compare {
     }
 }
 
-/// The filter that is true if any of the lists is; `None` without lists.
+/// Returns a filter that selects a row if all comparisons of any one list are true; `None` without lists.
 pub(crate) fn filter(any_of: &[Vec<Compare>]) -> Option<Filter> {
     let lists = any_of.iter().map(|all| all.iter().map(Compare::term).collect());
     (!any_of.is_empty()).then(|| Filter::any_of(lists))

@@ -203,7 +203,7 @@ fn crops_reach_all_four_borders_and_every_place_between_them() {
 /// The width and height of a crop as shares of the picture, from the two gradients that a resized crop shows.
 fn shares(pixels: &[u8], side: usize, (width, height): (u32, u32)) -> (f64, f64) {
     let at = |x: usize, y: usize, channel: usize| f64::from(pixels[(y * side + x) * 3 + channel]);
-    // The distance between the centres of the first and the last pixel is all but one pixel of the whole.
+    // The centres of the first and the last pixel are one pixel less apart than the crop is long.
     let whole = side as f64 / (side as f64 - 1.0);
     let across = (at(side - 1, 0, 0) - at(0, 0, 0)).abs() * whole;
     let down = (at(0, side - 1, 1) - at(0, 0, 1)) * whole;
@@ -375,8 +375,8 @@ fn with_chunk(png: &[u8], kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn each_orientation_brings_each_corner_where_it_belongs() {
-    // For each orientation, the pixel of the stored 3x2 picture that is seen in the upper left corner, and
-    // the one to the right of it.
+    // For each orientation, these two pixels of the stored 3x2 picture appear in the upper left corner and to
+    // the right of it.
     let corners: [(u8, [u8; 2], [u8; 2]); 8] = [
         (1, [0, 0], [1, 0]),
         (2, [2, 0], [1, 0]),
@@ -403,7 +403,7 @@ fn each_orientation_brings_each_corner_where_it_belongs() {
     }
 }
 
-/// Pictures that would take more memory than the budget has for one are each named with their size, and the
+/// Each picture that needs more memory than the budget has for one picture is reported with its size, and the
 /// other rows are delivered.
 #[test]
 fn an_image_that_would_take_more_memory_than_there_is_is_refused_with_its_place() {

@@ -65,7 +65,7 @@ impl Trial<'_> {
         build(self.case, &self.table, how, None).unwrap_or_else(|error| panic!("{how:?}: {error}"))
     }
 
-    /// Whether the numbers can never work, with any memory.
+    /// Whether the loader must refuse these numbers of rows, lanes and ranks, even with unlimited memory.
     fn is_hopeless(&self, how: &How, lanes: u32) -> bool {
         let rows = self.selected.len() as u64;
         let global = u64::from(how.world) * how.batch;
@@ -142,7 +142,7 @@ impl Trial<'_> {
         if self.case.drop_last { left / global } else { left.div_ceil(global) }
     }
 
-    /// Laws 2 and 3.
+    /// Laws 2 and 3: each row is delivered once, and all ranks have the same number of steps.
     fn exactly_once(&self, epoch: u64) {
         let case = self.case;
         let steps = self.steps(0, case.global_batch());
@@ -211,8 +211,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 1: epochs come in any order, whether or not they are left early, on loaders that have read other
-    /// epochs.
+    /// Law 1: an epoch has the same rows whichever epochs the loader read before, and whether or not it left
+    /// them early.
     fn visits(&self, loaders: &[Loader]) {
         let case = self.case;
         for (rank, loader) in loaders.iter().enumerate() {
@@ -230,7 +230,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 1: threads, memory and cache do not matter, nor whether the cache has the rows already.
+    /// Law 1: the steps do not depend on threads or memory, nor on a cache, empty or filled.
     fn any_threads_memory_and_cache(&self, folder: &TempDir) {
         let case = self.case;
         let rank = case.world - 1;
@@ -265,7 +265,7 @@ impl Trial<'_> {
         assert_eq!(together.len(), ranks[0].len());
         for (number, other) in together.iter().enumerate() {
             let here: BTreeSet<u64> = ranks.iter().flat_map(|rank| rank[number].rows()).collect();
-            // Rows that are repeated in a short last step are rows of an earlier step, on any world.
+            // In a short last step, each world may repeat different rows, but the remaining rows are common.
             let full = (number as u64 + 1) * global <= rows;
             let common = here.intersection(other).count() as u64;
             assert!(
@@ -334,7 +334,7 @@ impl Trial<'_> {
             loader.restore(&state).unwrap();
             let mut epoch = loader.next_epoch();
             if self.steps(start, global) == 0 {
-                // The rest does not fill a step of this world, so the next epoch comes next.
+                // The remaining rows do not fill a step of this world, so the next epoch begins at once.
                 assert_eq!((epoch.number(), epoch.remaining()), (2, loader.len()));
                 return;
             }
@@ -367,8 +367,8 @@ impl Trial<'_> {
         assert_ne!(steps, self.epochs[&0][0], "each seed has an order of its own");
     }
 
-    /// Law 7: with one more bad row than may be skipped, or with none allowed, the epoch ends with that row's
-    /// place.
+    /// Law 7: the epoch ends with an error at the first bad row that may not be skipped, which names
+    /// the row's place.
     fn bad_rows(&self) {
         let skips = |rank: &Vec<RunStep>| -> u64 { rank.iter().map(|step| step.skipped.len() as u64).sum() };
         let Some(rank) = self.epochs[&0].iter().position(|rank| skips(rank) > 0) else { return };
@@ -378,13 +378,14 @@ impl Trial<'_> {
             [(0, OnBadRow::Raise), (most - 1, OnBadRow::skip(most - 1)), (most, OnBadRow::skip(most))]
         {
             let loader = self.build(&How { on_bad_row, ..self.ample(rank as u32) });
-            // Each epoch counts from zero.
+            // Each epoch counts its skipped rows from zero.
             for _ in 0..2 {
                 let mut left = allowed;
                 let mut epoch = loader.epoch(0);
                 for (number, step) in truth.iter().enumerate() {
                     let batch = epoch.next().unwrap();
-                    // While a row must stand in, several planned batches form one.
+                    // If all rows of a batch are bad, the loader reads on to a batch with a good row, so the
+                    // bad rows of all these batches count here.
                     let with_row = truth[number..].iter().position(|step| step.stands_in.is_none());
                     let together = &truth[number..][..with_row.map_or(truth.len() - number, |at| at + 1)];
                     let found: u64 = together.iter().map(|step| step.skipped.len() as u64).sum();

@@ -17,7 +17,8 @@ pub(crate) const OF_OBJECTS: [&str; 3] = ["objects.box", "objects.label", "objec
 /// An object that a batch has: the sides of its box, its label and its mask.
 pub(crate) type VisibleObject = ([f32; 4], i64, Vec<u8>);
 
-/// The least share of a box that is delivered, and how much of that share rounding may take.
+/// A box is delivered if at least this share of its area is visible, and the error that rounding may add to
+/// it.
 const MIN_VISIBLE: f64 = 0.4;
 const ROUNDING: f64 = 1e-4;
 
@@ -40,7 +41,7 @@ impl Pictures {
         if matches!(self, Pictures::Clips(_)) { "frames" } else { "image" }
     }
 
-    /// Whether the table needs columns of lists, which only a part of the cases has.
+    /// Whether the table needs the columns of lists, which only some cases have.
     pub(crate) fn need_lists(self) -> bool {
         matches!(self, Pictures::Clips(_) | Pictures::Objects)
     }
@@ -70,7 +71,7 @@ impl DrawnClip {
         }
     }
 
-    /// The clip as it is asked for, with lists of up to `most` images.
+    /// Returns the clip to request from forebay, for lists of up to `most` images.
     pub(crate) fn clip(self, image: &Image, most: u32) -> Clip {
         let number = |number: usize| number as u32;
         let clip = Clip::new(image.clone()).sampling(self.sampling).draws(self.draws);
@@ -82,7 +83,7 @@ impl DrawnClip {
         }
     }
 
-    /// The numbers of the images of a clip, by their definition.
+    /// Computes which images of a list are in the clip, directly from the definition.
     fn chosen(self, available: usize, key: RowKey) -> Vec<usize> {
         let stride = self.stride.unwrap_or(1);
         let Some(frames) = self.frames else { return (0..available).step_by(stride).collect() };
@@ -98,7 +99,7 @@ impl DrawnClip {
         (0..frames).map(|at| (place(at) * available as f64 / frames as f64) as usize).collect()
     }
 
-    /// The number of images of a row's clip, and its bytes.
+    /// Returns the number of images in a row's clip, and the bytes of the clip.
     pub(crate) fn expected(self, image: &Image, files: &[Vec<u8>], key: RowKey) -> (usize, Vec<u8>) {
         let image = if self.channels_first { image.clone().layout(Layout::Nchw) } else { image.clone() };
         let decoded = self.chosen(files.len(), key).into_iter().map(|number| {
@@ -118,7 +119,7 @@ impl DrawnClip {
     }
 }
 
-/// An image that its objects follow.
+/// Draws an image operation that moves the objects along with their image.
 pub(crate) fn of_objects(chance: &mut Chance) -> Image {
     match chance.below(4) {
         0 => Image::random_iou_crop(9, OF_OBJECTS[0]).flip(),
@@ -128,8 +129,8 @@ pub(crate) fn of_objects(chance: &mut Chance) -> Image {
     }
 }
 
-/// Adds random changes to an image: any of them, or only those under which pixels that differ slightly stay
-/// alike and places stay as they are.
+/// Adds random changes to an image. If `is_gentle`, the changes move nothing, and pixels that
+/// differ slightly stay similar.
 pub(crate) fn augmented(image: Image, chance: &mut Chance, is_gentle: bool) -> Image {
     let image = if image.channels() == 1 { image } else { image.color_jitter(0.4, 0.4, 0.4, 0.1) };
     match chance.below(if is_gentle { 3 } else { 7 }) {

@@ -18,7 +18,7 @@ const PINNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/loaders/pinned.
 /// Compares the hashes under a heading with those in the file, or writes them to it.
 fn pinned(heading: &str, hashes: &[(String, u64)]) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    // If another test failed while it held the lock, the file is as it was.
+    // Another test that failed while it held the lock has not changed the file.
     let _only = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let text = std::fs::read_to_string(PINNED).unwrap_or_default();
     let mut all: BTreeMap<&str, &str> = text
@@ -64,7 +64,8 @@ fn hash(loader: &Loader, epoch: u64) -> u64 {
     hash.digest()
 }
 
-/// An order in several epochs, through a filter, on two ranks, and from a position in the middle.
+/// Returns the hashes of an order in several epochs, on two ranks, from a position in the middle, and through
+/// a filter.
 fn orders(table: &TableOnDisk, name: &str, shuffle: Shuffle) -> Vec<(String, u64)> {
     let mut hashes = Vec::new();
     let mut note = |what: &str, hash: u64| hashes.push((format!("{name}, {what}"), hash));
@@ -96,7 +97,7 @@ fn orders(table: &TableOnDisk, name: &str, shuffle: Shuffle) -> Vec<(String, u64
     hashes
 }
 
-/// The hash that python/tests/test_rows.py has for the same order, on any number of threads.
+/// The order has the same hash as in python/tests/test_rows.py, on any number of threads.
 #[test]
 fn the_order_is_that_of_python() {
     let table = TableOnDisk::write(Layout { files: vec![vec![100; 30]], blob: 0, ..Layout::even(0, 0, 0) });
@@ -135,8 +136,8 @@ fn the_windowed_order_never_changes() {
     pinned("window", &hashes);
 }
 
-/// The walk of a plan: its rows and which parts enter and leave, over row groups larger than any file here
-/// has.
+/// The rows of a plan's steps, and the parts that enter and leave at each step, never change. The row groups
+/// are larger than in any file of these tests.
 #[test]
 fn plans_never_change() {
     let groups: Vec<u32> = (0..400).map(|group| [1_000, 0, 313, 1, 70_000][group % 5]).collect();

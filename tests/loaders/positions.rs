@@ -34,7 +34,7 @@ fn a_position_brings_its_lanes_and_window_where_they_were_left_open() {
     assert_eq!((state.sources[0].order.lanes, state.row), (4, 120));
     assert!(saved.iter().all(|loader| loader.position() == state));
 
-    // A default window is replaced as well; here it has all row groups.
+    // The window of the position also replaces the default window, which would hold all row groups here.
     for shuffle in [windowed(), Shuffle::seeded(5)] {
         let alone = builder(&table, shuffle).build().unwrap();
         assert_eq!(alone.position().sources[0].order.lanes, 1);
@@ -106,8 +106,8 @@ fn a_position_that_leaves_no_step_goes_to_the_next_epoch() {
     let table = TableOnDisk::write(Layout::even(1, 5, 20));
     let dropping = |batch| builder(&table, windowed()).batch_size(batch).drop_last(true).build().unwrap();
     let small = dropping(30);
-    // The positions are after the last of 3 steps of 30 rows, and after 2 of them, where 40 rows are left for
-    // steps of 50.
+    // The first position is after the last of 3 steps of 30 rows. The second is after 2 of them, so 40 rows
+    // are left, which do not fill a step of 50.
     let mut state = small.position();
     for (row, batch, expected) in [(90, 30, (4, 0)), (60, 50, (4, 0)), (60, 40, (3, 60)), (100, 30, (4, 0))] {
         (state.epoch, state.row) = (3, row);

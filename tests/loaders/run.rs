@@ -20,8 +20,8 @@ use crate::table::{MAX_FRAMES, STACKED, TableOnDisk};
 /// The value that replaces nulls, if that is requested.
 const FILL: i32 = -7;
 
-/// The mean difference of pixels, of 255, that is permitted if a cache keeps images in another form. A crop
-/// at another place or a flipped image differs several times as much.
+/// The greatest permitted mean difference of pixels, on a scale of 255, if a cache keeps images in another
+/// form. A crop at another place or a flipped image differs several times as much.
 const LOSS: f64 = 8.0;
 
 /// The properties of a loader that vary within a case.
@@ -102,7 +102,7 @@ pub(crate) fn build(case: &Case, table: &TableOnDisk, how: &How, cache: Option<D
 pub(crate) struct RunStep {
     pub(crate) ids: Vec<u64>,
     pub(crate) skipped: Vec<u64>,
-    /// The row that stands in if all rows are bad, which comes once more than the others.
+    /// If all rows of the batch are bad: the good row that is delivered instead, in addition to its own turn.
     pub(crate) stands_in: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn take(
         let mut ids = compare(case, table, number, &batch);
         assert!(!ids.is_empty(), "no batch is empty");
         let skipped: Vec<u64> = skipped.iter().map(|bad| table.id_at(bad.error().place())).collect();
-        // A row that another rank has too is the only one in its batch.
+        // A row that stands in for a batch of bad rows is alone in that batch, and is counted as padded.
         let is_alone = ids.len() == 1 && !skipped.is_empty() && loader.stats().padded_rows > padded;
         let stands_in = is_alone.then(|| ids.remove(0));
         steps.push(RunStep { ids, skipped, stands_in });
@@ -202,7 +202,7 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
             let fill = Scalar::new(Int32Array::from(vec![FILL]));
             expected = zip(&present(&expected), &expected, &fill).unwrap();
         }
-        // Any column of a table may hold nulls.
+        // In a Delta table, any column may hold nulls.
         let is_nullable = name != "id" || table.layout.deleted.is_some();
         assert_eq!(field.is_nullable(), is_nullable && !filled, "whether column {name:?} may hold nulls");
         assert_eq!(column, &expected, "column {name:?} of rows {ids:?}");
@@ -233,7 +233,7 @@ fn compare_stack(table: &TableOnDisk, name: &str, ids: &[u64], found: &FixedSize
     }
 }
 
-/// For each row of a column, whether it has a value.
+/// Returns, for each row of a column, whether it has a value.
 fn present(column: &dyn Array) -> BooleanArray {
     (0..column.len()).map(|row| Some(column.is_valid(row))).collect()
 }
@@ -298,7 +298,7 @@ fn objects(
     }
 }
 
-/// Compares each image with what its own key makes of its row.
+/// Compares each image with the one that is decoded here from its row and its random key.
 fn pixels(
     case: &Case,
     table: &TableOnDisk,

@@ -1,4 +1,4 @@
-//! A stack is its columns side by side, whatever else a loader does.
+//! A stack has the values of its columns side by side, whatever other options the loader has.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,10 +15,11 @@ use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
 const ROWS: i64 = 3_000;
-/// The numbers of columns of each type: more than are written to a matrix in one turn, and not a multiple.
+/// The numbers of columns of each type. A matrix is written several columns at a time; these are more, and
+/// not a multiple.
 const FLOATS: i64 = 37;
 const BYTES: i64 = 41;
-/// The bytes that are stacked with floats; the others are a stack by themselves.
+/// The number of columns of bytes that are stacked with floats; the other ones are a stack by themselves.
 const MIXED: i64 = 20;
 
 /// The value of a row in a column of floats; one in seven is null, in columns that have nulls.
@@ -31,7 +32,7 @@ fn byte(row: i64, column: i64) -> u8 {
     (row * 31 + column * 7) as u8
 }
 
-/// Files with an id, columns of floats, of which some have nulls, and columns of bytes.
+/// Writes files with an id, columns of floats, some with nulls, and columns of bytes.
 fn write(dir: &Path, files: i64, group: usize) {
     for file in 0..files {
         let rows = file * ROWS / files..(file + 1) * ROWS / files;
@@ -73,7 +74,7 @@ fn compared(batch: &RecordBatch) -> Vec<i64> {
             assert_eq!(mask.value(at), value.is_some(), "row {id}, column {column}");
             assert_eq!(floats.value(at), value.unwrap_or(-0.5), "row {id}, column {column}");
         }
-        // A column by itself, a block, and another column by itself.
+        // The stack names one column of floats, a block of bytes, and two more columns, in this order.
         let numbers = [float(*id, 1).unwrap()]
             .into_iter()
             .chain((1..MIXED).map(|column| f32::from(byte(*id, column))))

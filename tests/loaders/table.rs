@@ -293,7 +293,7 @@ impl TableOnDisk {
         }
     }
 
-    /// The encoded images of a row's list, all of which are broken in a bad row.
+    /// The encoded images of a row's list; in a bad row, all of them are broken.
     pub(crate) fn frames(&self, id: u64) -> Option<Vec<Vec<u8>>> {
         let frames = (0..1 + draw(17, id) % u64::from(MAX_FRAMES)).map(|number| photograph(id + number));
         match (self.is_bad(id), id.is_multiple_of(2)) {
@@ -386,7 +386,7 @@ impl TableOnDisk {
         }
     }
 
-    /// Returns a column without decoding, as a batch with these rows has it.
+    /// Returns a column as a batch with these rows delivers it without decoding.
     pub(crate) fn delivered(&self, name: &str, ids: &[u64]) -> ArrayRef {
         let stored = self.stored(name, ids);
         match stored.data_type() {

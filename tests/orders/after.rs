@@ -1,4 +1,4 @@
-//! Loaders that go on after the epochs of another one, over data sets that may have changed since.
+//! Loaders that continue after the epochs of another loader, over data sets that may have changed since.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking")]
 
@@ -101,7 +101,7 @@ fn a_mix_goes_on_over_data_that_grew_and_resumes_there_on_other_ranks() {
         if at + 1 < second.len() {
             assert_eq!(held(&steps(&resumed, 1)), held(&second[at + 1..]), "resumed after step {at}");
         }
-        // The next epoch begins over newer data, in the lanes of the run.
+        // A loader with any number of ranks may continue after that epoch, with the lanes of the run.
         let later = resumed[0].beginning(2).unwrap();
         let alone = after[0].beginning(2).unwrap();
         assert_eq!((later.step(), &later.sources), (alone.step(), &alone.sources));

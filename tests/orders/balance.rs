@@ -44,8 +44,8 @@ fn read(batch: Result<RecordBatch>) -> (Vec<i64>, usize) {
     (rows, batch["tokens"].as_list::<i64>().values().len())
 }
 
-/// The rows of each step over all ranks, sorted, and the largest number of tokens over the mean, averaged
-/// over the steps.
+/// Returns the sorted rows of each step over all ranks. It also divides the largest number of tokens of a
+/// rank by the mean of the ranks, and averages this ratio over the steps.
 fn epoch(ranks: &[Loader], number: u64) -> (Vec<Vec<i64>>, f64) {
     let mut epochs: Vec<_> = ranks.iter().map(|rank| rank.epoch(number)).collect();
     let (mut steps, mut ratio) = (Vec::new(), 0.0);
@@ -89,7 +89,7 @@ fn ranks_share_the_tokens_of_a_step_and_steps_hold_the_same_rows_on_any_world() 
         }
         assert_eq!(all(&balanced.clone().cache(cache.clone()), 2).0, steps, "from a cache");
         assert_ne!(all(&plain, 1).0, steps);
-        // Between sums of eight strata, batches of one lane differ little as well.
+        // On one rank, each step takes rows from all ranges of costs, so the steps differ little as well.
         let alone: Vec<usize> = of_rank(&balanced, 0, 1).epoch(number).map(|batch| read(batch).1).collect();
         let (least, most) = (alone[..alone.len() - 1].iter().min(), alone.iter().max());
         assert!(*most.unwrap() < least.unwrap() * 5 / 4, "the steps cost about the same: {alone:?}");

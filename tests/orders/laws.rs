@@ -222,7 +222,7 @@ proptest! {
             prop_assert_eq!((&a.parts, &a.picks), (&b.parts, &b.picks));
         }
         if let Some(first) = tail.first() {
-            // The parts are held by the undisturbed walk when it begins this step, or enter in this step.
+            // The undisturbed walk already holds each of these parts at this step, or the part enters in it.
             let mut held: HashSet<Part> = HashSet::new();
             for step in &whole[..k] {
                 held.extend(&step.entering);
@@ -235,8 +235,9 @@ proptest! {
         }
     }
 
-    /// After a part's rows are brought into the order of its deal, the picked places have the rows of the
-    /// plan, from wherever the epoch begins. They are neighbours if nothing else is mixed with them.
+    /// A deal puts the rows of a part in order. The places that a walk picks in the deals have the rows of
+    /// the plan, wherever the walk begins. If nothing else is mixed with a part, its places are picked in
+    /// order.
     #[test]
     fn places_in_deals_are_the_rows_of_the_plan(
         case in cases(), world in 1u32..5, rank in 0u32..4, batch in 1u64..70, at in 0.0f64..1.0,
@@ -259,7 +260,7 @@ proptest! {
             let number = whole.iter().position(|planned| planned.end == step.end).unwrap();
             prop_assert_eq!(rows.collect::<Vec<_>>(), rows_of(&whole[number]));
         }
-        // Pieces of one row group are mixed with each other.
+        // With a single part, nothing is mixed. Two pieces of one row group are two parts.
         let parts: HashSet<_> = whole.iter().flat_map(|step| &step.parts).collect();
         let alone = case.shuffle != Shuffle::stored() && parts.len() == 1;
         if alone && case.lanes == 1 && world == 1 {
@@ -268,9 +269,8 @@ proptest! {
         }
     }
 
-    /// The plan for the reader agrees with that for the consumer: a scout sees the same parts at the same
-    /// steps, every picked row is in a part in memory, every part enters and leaves once, and no lane holds
-    /// more than its pool.
+    /// The plan for the reader agrees with the plan for the consumer: a scout sees the same parts at the same
+    /// steps, every picked row is in a part in memory, and every part enters and leaves once.
     #[test]
     fn parts_are_at_hand_when_needed_and_gone_after(case in cases(), rank in 0u32..4, batch in 1u64..70) {
         let order = case.order();
@@ -308,7 +308,8 @@ fn the_order_of_a_known_data_set_never_changes() {
     };
     for (case, pinned) in [
         (case(100, 50, 1_000, 3), "00317f58a7bebb45"),
-        // These cases have fewer rows than ticks to stay, in the first epoch and later.
+        // Here a part has fewer rows than the number of ticks that it stays in the window, in the first epoch
+        // and later.
         (case(3, 2_000, 300, 0), "49e14edc55545794"),
         (case(3, 2_000, 300, 3), "0d4838282f8d471e"),
         (OrderCase { costs: 1, ..case(100, 50, 1_000, 3) }, "ed32e17a9ea1e005"),
@@ -387,7 +388,8 @@ fn the_pool_of_the_first_epoch_deals_while_it_fills() {
     assert!(distinct_classes(&first, 2_000, 200) > 110.0);
 }
 
-/// From the first batch on, a link that delivers 1.5 times the demand is late by less than a row group.
+/// The link delivers 1.5 times the rows that batches need. From the first batch on, it is late by less than
+/// one row group or one batch.
 #[test]
 fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
     for (rows, groups, window, batch) in [
@@ -441,8 +443,8 @@ fn costs_like_lengths(groups: usize, rows: usize, kind: u64) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// The largest cost of a rank in a step over the mean of all ranks, averaged over the steps, for each kind of
-/// cost.
+/// Divides the largest cost of a rank in a step by the mean of all ranks, and averages over the steps.
+/// Returns one ratio for each kind of cost.
 fn largest_over_mean(spec: &OrderSpec, world: u32, batch: u64, costs: &[Vec<Vec<f32>>]) -> Vec<f64> {
     let counts: Vec<u32> = costs[0].iter().map(|rows| rows.len() as u32).collect();
     let order = EpochOrder::new(counts, spec, 1);
@@ -473,7 +475,8 @@ fn largest_over_mean(spec: &OrderSpec, world: u32, batch: u64, costs: &[Vec<Vec<
     ratios.into_iter().map(mean).collect()
 }
 
-/// The more rows a slot has, the nearer the quantiles of the lanes are to each other.
+/// Balancing gives the ranks of a step rows of similar cost. The bounds are wider where a row group has fewer
+/// rows.
 #[test]
 fn the_ranks_of_a_step_have_about_the_same_cost() {
     for (world, lanes, groups, rows, most) in

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::kit::write_batch;
 
-/// After this long, something that is bound to come does not.
+/// If something that must happen has not happened after this long, the test fails.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Writes a data set of `files` files with `groups` row groups of `rows` rows each. Row `i` has `id = i`, a
@@ -172,7 +172,7 @@ fn row_groups_larger_than_the_budget_pass_one_at_a_time() {
     let loader = loader(&dir).columns(["id", "blob"]).memory(1 << 20).batch_size(16).build().unwrap();
     let all: Vec<i64> = epoch_ids(&loader, 0).concat();
     assert_eq!(all, (0..1_800).collect::<Vec<_>>());
-    // Closing drops what was prefetched for the next epoch, and with it the last permit.
+    // Closing drops what was prefetched for the next epoch, and with it the last reserved memory.
     loader.close();
     let started = Instant::now();
     while loader.stats().memory.row_groups > 0 {
@@ -234,7 +234,8 @@ fn leaving_an_epoch_early_is_prompt_and_the_next_one_is_whole() {
             drop(epoch);
             started.elapsed()
         };
-        // Other programs may hold up one try, but who waits for the rest of the epoch waits in each.
+        // Other programs may slow down one try, but a loader that waited for the rest of the epoch would be
+        // slow in each try.
         assert!((0..5).any(|_| leaves() < Duration::from_millis(200)), "after {taken} batches");
     }
     assert_eq!(loader.next_epoch().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 4_000);
@@ -506,8 +507,8 @@ fn a_position_does_not_move_for_an_epoch_that_does_not_begin() {
     assert_eq!((loader.position().epoch, loader.position().row), (3, 20));
 }
 
-/// Reads epoch 0 to its end, then waits until `least` bytes were read and nothing more is. Returns the bytes
-/// read and the bytes needed, without those of footers.
+/// Reads epoch 0 to its end, then waits until at least `least` bytes were read and reading has stopped.
+/// Returns the bytes read and the bytes needed, without the bytes of footers.
 fn traffic_of_one_epoch(loader: &Loader, least: u64) -> (u64, u64) {
     const QUIET: Duration = Duration::from_millis(200);
     let footers = loader.stats().traffic;
@@ -527,7 +528,7 @@ fn traffic_of_one_epoch(loader: &Loader, least: u64) -> (u64, u64) {
 #[test]
 fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
     let dir = written(1, 40, 50, 2_000);
-    // With this memory the rows are too many to stay, so each epoch reads them.
+    // This memory is too small to keep all rows, so each epoch reads them again.
     let seeded = || loader(&dir).shuffle(Shuffle::seeded(1)).memory(32 << 20);
     let build = |epochs| seeded().epochs(epochs).build().unwrap();
     let once = build(1).plan(0).unwrap().reads.unwrap().stored_bytes;
@@ -542,7 +543,7 @@ fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
 #[test]
 fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
     let dir = written(1, 200, 50, 2_000);
-    // With this memory the rows are too many to stay, so each epoch reads them.
+    // This memory is too small to keep all rows, so each epoch reads them again.
     let loader = loader(&dir).batch_size(50).memory(128 << 20).build().unwrap();
     let once = loader.plan(0).unwrap().reads.unwrap().stored_bytes;
     let (read, needed) = traffic_of_one_epoch(&loader, once + 1);
@@ -608,7 +609,8 @@ fn the_memory_that_a_refusal_names_is_enough() {
             assert!(named.contains("MiB"), "{error}");
             let memory = (number * f64::from(1 << 20)).ceil() as u64;
             let again = build(memory).map(|_| ()).map_err(|error| error.to_string());
-            // Batches are refused before row groups are checked.
+            // Batches are checked first, so the memory that their error names may be too small for row
+            // groups.
             let again = match again {
                 Err(second) if error.contains("batches of") => {
                     let named = second.split_once("memory to ").unwrap().1;
@@ -668,7 +670,8 @@ fn of_small_row_groups_that_are_read_together_one_is_damaged() {
         let skipping = loader(shuffle).on_bad_row(OnBadRow::skip(rows as u64)).build().unwrap();
         let left: Vec<i64> = expected.iter().copied().filter(|id| !lost.contains(id)).collect();
         let mut found = epoch_ids(&skipping, 1).concat();
-        // A row that stands in for an empty batch is the next row, or the first one.
+        // If a batch has only lost rows, the next row stands in for it and is repeated, or at the end the
+        // first.
         found.dedup();
         if found.len() > left.len() && found.last() == left.first() {
             found.pop();

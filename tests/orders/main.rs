@@ -1,4 +1,4 @@
-//! The order of rows, as plans that read nothing and as loaders deliver it.
+//! Tests the order of rows, both in plans, which read no data, and in the batches of loaders.
 
 mod after;
 mod balance;

@@ -1,5 +1,5 @@
-//! Mixes as a user of the library sees them: random topologies whose rows are compared with the plan, and
-//! which resume anywhere.
+//! Tests mixes as a user of the library sees them. It compares the rows of random mixes with their plans, and
+//! resumes them at any step.
 
 #![allow(
     clippy::unwrap_used,
@@ -48,7 +48,7 @@ fn batches(epoch: Epoch) -> Vec<RecordBatch> {
     epoch.map(Result::unwrap).collect()
 }
 
-/// Sources with random sizes, weights, orders and ends.
+/// A mix of sources with random sizes, weights and orders, which ends its epochs in a random way.
 struct Topology {
     sources: Vec<(Dataset, Shuffle, f64)>,
     spec: LoaderSpec,

@@ -1,5 +1,5 @@
-//! Rows that the sources of a mix leave out, because they are denied or bad: a step is shorter by them, and
-//! no row comes twice while the step has others.
+//! Tests mixes whose sources leave rows out, because they are denied or bad. A step is shorter by those rows,
+//! and repeats a row only if nothing else is left of it.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking")]
 
@@ -53,7 +53,7 @@ impl Pair {
         builder.shard(Shard::new(rank, world).unwrap()).threads(2).build().unwrap()
     }
 
-    /// The ids of rows of a source.
+    /// Returns a deny list with the ids of these rows of a source.
     fn ids(&self, source: usize, rows: Range<i64>) -> Deny {
         let loader = self.sources[source].loader().row_id(true).batch_size(ROWS as u64).build().unwrap();
         let batch = loader.epoch(0).next().unwrap().unwrap();
@@ -101,7 +101,7 @@ fn step_of(source: i64, rows: Range<i64>) -> Step {
 #[test]
 fn a_step_is_shorter_by_all_rows_that_a_source_leaves_out() {
     let pair = Pair::new(|_, _| false);
-    // All rows that source 1 has left in step 3.
+    // These are all rows of source 1 from step 3 on.
     let denied = pair.ids(1, 12..ROWS);
     let deny = |at: usize, source: LoaderBuilder| match at {
         1 => source.deny_from(3, denied.clone()),
@@ -129,7 +129,7 @@ fn a_step_is_shorter_by_all_rows_that_a_source_leaves_out() {
 
 #[test]
 fn bad_rows_of_a_source_are_replaced_by_rows_of_the_step_if_it_keeps_its_shape() {
-    // The rows of source 1 in step 1, and one of source 0 in step 2.
+    // The bad rows are all rows of source 1 in step 1, and one row of source 0 in step 2.
     let pair = Pair::new(|source, n| (source == 1 && (4..8).contains(&n)) || (source == 0 && n == 9));
     let skipping = pair.mix((0, 1), |_, source| source.on_bad_row(OnBadRow::skip(10)));
     let found = held(steps(std::slice::from_ref(&skipping)));
@@ -192,7 +192,7 @@ fn an_epoch_without_a_row_says_what_denies_them() {
 
 #[test]
 fn weights_that_are_set_hold_although_the_next_step_was_taken_to_stand_in() {
-    // All rows of step 4, and one of step 5.
+    // The bad rows are all rows of step 4, and one row of step 5.
     let pair = Pair::new(|source, n| (16..20).contains(&n) || (source == 1 && n == 21));
     let skip = |_: usize, source: LoaderBuilder| source.on_bad_row(OnBadRow::skip(20));
     let set = pair.mix((0, 1), skip);

@@ -28,7 +28,7 @@ const TOPOLOGIES: u64 = 40;
 /// A sample, as the numbers of its rows or the values of its pack.
 type Sample = Vec<i64>;
 
-/// The samples of one source in a step, sorted; for buckets, all their rows.
+/// The samples of one source in a step, sorted. A bucket is here its rows, each of them a sample.
 type OfSource = Vec<Sample>;
 
 /// A source of a mix.
@@ -87,7 +87,7 @@ impl SampledSource {
         }
     }
 
-    /// The samples of a batch of this source; those of buckets are its rows.
+    /// Returns the samples of a batch of this source; for buckets, each row as a sample.
     fn samples(&self, batch: &RecordBatch) -> Vec<Sample> {
         let lists = |name: &str| {
             let lists = batch[name].as_fixed_size_list();
@@ -102,7 +102,8 @@ impl SampledSource {
         samples
     }
 
-    /// The rows of a batch in the order in which the plan names them; for packs, those whose lists they have.
+    /// The rows of a batch in the order in which the plan names them. For packs, these are the rows whose
+    /// lists are in the packs.
     fn rows(&self, batch: &RecordBatch) -> Vec<i64> {
         let Samples::Packs(_) = self.kind else { return self.samples(batch).concat() };
         let segments = batch["segment_ids"].as_fixed_size_list();
@@ -119,7 +120,7 @@ impl SampledSource {
         rows
     }
 
-    /// The samples of a pass in their order, as this source's own loader has them.
+    /// Returns the samples of a pass in the order in which a loader of this source alone delivers them.
     fn pass(&self, number: u64) -> Vec<Vec<Sample>> {
         let alone = self.builder().global_batch_size(1).build().unwrap();
         alone.epoch(number).map(|batch| self.samples(&batch.unwrap())).collect()
@@ -138,7 +139,7 @@ impl<'a> Model<'a> {
         Model { of, pass: 0, next: of.pass(0).into_iter() }
     }
 
-    /// The next sample; a bucket is all of its rows.
+    /// Returns the next sample as a list of one, or the next bucket as all of its rows.
     fn next(&mut self) -> Vec<Sample> {
         loop {
             if let Some(sample) = self.next.next() {
@@ -149,7 +150,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Gives the samples that a step should have to equal `delivered`, and returns their number.
+    /// Takes the next samples of the model, as many as were delivered, and checks that they are equal.
+    /// Returns their number.
     fn expect(&mut self, delivered: &OfSource, place: &str) -> u64 {
         let (mut expected, mut samples) = (OfSource::new(), 0);
         while expected.len() < delivered.len() {
@@ -161,7 +163,7 @@ impl<'a> Model<'a> {
         samples
     }
 
-    /// Begins the pass with which the next epoch begins.
+    /// Moves on to the next epoch, which begins with pass number `passes`.
     fn end_epoch(&mut self, passes: u64) {
         self.pass = passes;
         self.next = self.of.pass(passes).into_iter();
@@ -194,7 +196,7 @@ impl Topology {
         self.made(rank, world, skip, |builder, _| builder)
     }
 
-    /// A mix whose sources are changed.
+    /// Builds the mix for a rank, after `change` has changed the options of each source.
     fn made(
         &self,
         rank: u32,
@@ -210,7 +212,7 @@ impl Topology {
         Loader::mix(sources).unwrap().spec(spec).build().unwrap()
     }
 
-    /// The rows of a batch of each source.
+    /// Splits a batch into the rows of each source.
     fn parts(&self, batch: &RecordBatch) -> Vec<RecordBatch> {
         let sources = batch["source"].as_primitive::<Int64Type>().values();
         let part = |at: usize| {
@@ -396,8 +398,8 @@ fn weights_that_are_set_hold_from_the_next_step_on_and_are_part_of_the_position(
                     .for_each(|(at, model)| model.end_epoch(position.sources[at].first_pass));
             }
         }
-        // Other ranks take the same steps if they set the weights too, and also from a position from before
-        // that.
+        // Another number of ranks takes the same steps if it sets the same weights. This also holds if it
+        // resumes from a position before they were set.
         let world = 1 + draw.below(4) as u32;
         let ranks = |world: u32| (0..world).map(|rank| here.mix(rank, world, None)).collect::<Vec<_>>();
         let same = |got: Vec<Vec<OfSource>>, expected: &[(Vec<OfSource>, Position)], what: &str| {
@@ -437,7 +439,7 @@ fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_pla
         let folder = tempfile::tempdir().unwrap();
         let here = Topology::draw(&mut draw, folder.path());
         let from = 1 + draw.below(6);
-        // Few rows are denied, so that each rank has a sample of each pass that can stand in.
+        // Only few rows are denied, so that each rank always has a sample that can stand in for denied ones.
         let is_denied = |n: i64| n % 29 == 3;
         let denying = |rank: u32, world: u32| {
             here.made(rank, world, None, |builder, source| {
@@ -461,7 +463,7 @@ fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_pla
             }
             for (source, (kept, got)) in kept.iter().zip(got).enumerate() {
                 assert!(got.iter().all(|sample| kept.contains(sample)), "{place}, source {source}");
-                // A pack may also have a denied row without a token.
+                // A pack may be left out for a denied row that has no tokens, which its values do not show.
                 if !matches!(here.sources[source].kind, Samples::Packs(_)) {
                     assert_eq!(got, kept, "{place}, source {source}");
                 }

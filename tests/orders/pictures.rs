@@ -1,5 +1,5 @@
-//! Pictures that name their row, decoded as clips, or as images with objects that are dropped, so that a row
-//! whose pictures are another row's is noticed.
+//! Makes pictures whose pixels tell the number of their row, so that a test notices if a row gets the
+//! pictures of another row. They are decoded as clips, or as images whose objects a crop may drop.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::io::Cursor;
@@ -16,9 +16,9 @@ use super::kit::Draw;
 
 /// The side of a picture, all of whose pixels are the number of its row.
 const SIDE: u32 = 4;
-/// The number of images of a clip of a list.
+/// The number of images in a row's list, from which a clip is made.
 const FRAMES: i64 = 2;
-/// The least share of a box that is delivered.
+/// A box is delivered if at least this share of it is visible.
 const MIN_VISIBLE: f64 = 0.9;
 
 /// The form in which pictures are delivered.
@@ -27,9 +27,9 @@ enum PictureForm {
     None,
     /// The pictures of the rows of a window, as one value.
     OfWindows,
-    /// The list of pictures in each row: its own, and that of the number after it.
+    /// The list of pictures in each row: the pictures of its own number and of the next number.
     OfLists,
-    /// A crop of the picture, whose objects outside of it are dropped.
+    /// A crop of the picture; objects outside the crop are dropped.
     WithObjects,
 }
 
@@ -37,16 +37,17 @@ enum PictureForm {
 #[derive(Clone, Debug)]
 pub(super) struct Pictures {
     form: PictureForm,
-    /// The name of the column of pictures, with which that of the objects begins.
+    /// The name of the column of pictures; the name of the column of objects begins with it.
     name: String,
 }
 
 impl Pictures {
-    /// Pictures for samples that are windows of all columns, for samples without a row each, or for rows.
+    /// Draws a form of pictures that samples of this kind can have; packs have none.
     pub(super) fn draw(draw: &mut Draw, name: &str, samples: &Samples) -> Self {
         let form = match (samples, draw.below(4)) {
             (Samples::Packs(_), _) | (_, 0) => PictureForm::None,
-            // Only the columns that offsets list are delivered.
+            // A window with offsets for some columns delivers only those columns, so it has none with
+            // pictures.
             (Samples::Windows(window), _) if !window.columns().is_empty() => PictureForm::None,
             (Samples::Windows(_), _) => PictureForm::OfWindows,
             (_, 1) => PictureForm::OfLists,
@@ -94,7 +95,7 @@ impl Pictures {
         }
     }
 
-    /// Asks for the pictures.
+    /// Adds the decoding of the pictures to a loader's options.
     pub(super) fn add(&self, builder: LoaderBuilder) -> LoaderBuilder {
         let whole = || Clip::new(Image::resize(SIDE, SIDE).flip());
         match self.form {
@@ -151,12 +152,12 @@ impl Pictures {
     }
 }
 
-/// The number of objects in a picture, the labels of which count on from its own number.
+/// The number of objects in a picture. Their labels count up from the picture's number.
 fn objects_of(number: i64) -> i64 {
     number % 3
 }
 
-/// The box of an object of a picture, which is one pixel.
+/// The box of an object: it is one pixel large.
 fn corners(object: i64) -> [i64; 4] {
     let (x, y) = (object * 2, object);
     [x, y, x + 1, y + 1]
@@ -176,13 +177,13 @@ fn objects(numbers: &[i64]) -> ArrayRef {
     Arc::new(ListArray::new(item, offsets, Arc::new(objects), None))
 }
 
-/// The pixels of a square of this number.
+/// The pixels of a square, each of which has this number as its colour.
 fn pixels_of(number: i64, side: u32) -> Vec<u8> {
     let [.., red, green, blue] = number.to_be_bytes();
     [red, green, blue].repeat((side * side) as usize)
 }
 
-/// A PNG whose pixels are all this number.
+/// A PNG whose pixels all have this number as their colour.
 fn picture(number: i64) -> Vec<u8> {
     let mut encoded = Cursor::new(Vec::new());
     let image = image::RgbImage::from_raw(SIDE, SIDE, pixels_of(number, SIDE)).unwrap();

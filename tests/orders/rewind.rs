@@ -111,7 +111,7 @@ fn the_plan_names_the_rows_that_come() {
             for (rank, loader) in ranks.iter().enumerate() {
                 for (step, batch) in loader.epoch(epoch).enumerate() {
                     let batch = batch.unwrap();
-                    // Every rank knows the rows of each rank.
+                    // Any rank can tell the rows of every rank.
                     let asked = &ranks[draw.below(world.into()) as usize];
                     assert_eq!(said(asked, &known, epoch, step as u64, rank as u32), numbers(&batch));
                     let placed = asked.which(epoch, step as u64, rank as u32).unwrap();
@@ -345,7 +345,8 @@ fn steps_that_are_passed_over_take_no_row_of_others_along() {
                 let mut of_epoch = loader.epoch(epoch);
                 assert_eq!(loader.len(), expected.len() as u64, "case {case}, epoch {epoch}");
                 assert_eq!(of_epoch.remaining(), expected.len() as u64);
-                // The run is resumed now and then, in a loader that takes the ranges from the position.
+                // At random steps, another loader resumes the run, and takes the skipped ranges from the
+                // position.
                 for batch in of_epoch.by_ref() {
                     batches.push(numbers(&batch.unwrap()));
                     if draw.below(4) == 0 {
@@ -380,7 +381,7 @@ fn a_loader_that_would_forget_passed_steps_is_told() {
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
     assert!(error.to_string().contains("skip_steps"), "{error}");
     build(&[(4, 6), (7, 8)]).restore(&saved).unwrap();
-    // A range before the position no longer matters.
+    // A range of skipped steps that lies before the position has no effect any more.
     let before = build(&[(7, 8)]);
     let mut epoch = loader.epoch(0);
     (0..5).for_each(|_| drop(epoch.next().unwrap().unwrap()));
