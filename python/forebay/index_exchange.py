@@ -21,7 +21,8 @@ __all__: list[str] = []
 #: Version of the format of the values in the store.
 _VERSION = 1
 
-#: The largest value in the store, in bytes: torch's store accepts up to 8 MiB.
+#: The largest number of bytes that are stored as one value, because torch's store accepts at most 8 MiB. A
+#: longer index is stored in several values.
 _CHUNK = 4 << 20
 
 #: The rank that reads the footers.

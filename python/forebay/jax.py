@@ -98,8 +98,9 @@ def _check_sharding(train: Loader, sharding: Any) -> None:
     process, rows = rows_of_processes(sharding)
     wanted = Shard(**place_of(process, rows))
     given = train._arguments["shard"] or Shard(rank=0, world=1)
-    # A sharding of this process alone says nothing about other processes, so any shard is accepted. If each
-    # process has rows of its own, only the number of ranks must be right, and their order does not matter.
+    # If all devices of the sharding belong to this process, any shard is accepted, because the sharding says
+    # nothing about other processes. If no two processes have the same rows, any rank is accepted, and only
+    # `world` must be right.
     if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
         raise InvalidError(
             f"the loader has {given!r}, but this sharding makes this process {wanted!r} (pass "

@@ -1076,7 +1076,7 @@ def opened_for(
     table = (None, None) if versions else table_version(arguments["version"], arguments["timestamp"])
     if prepare is None:
         return opened(urls, options, fingerprint, merge, types, table, filter, versions)
-    # The filter is for the prepared rows.
+    # The source is opened without the filter, which applies to the prepared rows.
     source = opened(urls, options, None, merge, types, table, None, versions)
     try:
         return _prepared(arguments, source, fingerprint)
@@ -1085,15 +1085,16 @@ def opened_for(
 
 
 def _prepared(arguments: dict[str, Any], source: Dataset, fingerprint: str | None) -> Dataset:
-    """The prepared rows of a source, which this process may prepare."""
+    """Opens the prepared rows of a source. If they are not there yet, this process prepares them first."""
     spec, _ = checked(arguments)
     options = {name: spec[name] for name in ("columns", "memory", "threads")}
     return prepared(arguments["prepare"], source, options, fingerprint)
 
 
 def delivered(arguments: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
-    """The arguments of a loader with the columns that are delivered, if its rows were prepared: ``columns`` are those
-    of the source. Packs and windows choose theirs."""
+    """Returns a loader's arguments for reading ``dataset``. In ``arguments``, ``columns`` names columns of
+    the source; if rows were prepared, it is replaced with the columns that the function returned. It becomes
+    ``None`` for packs and windows, which choose their columns themselves."""
     if not isinstance(dataset, PreparedDataset):
         return arguments
     chooses = isinstance(arguments["samples"], (Pack, Window))

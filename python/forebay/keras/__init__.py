@@ -249,7 +249,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._again = self._given + self._again
             watch = WATCHES.get(self.loader)
             if watch is not None:
-                # Batches that TensorFlow drew before the callback began have no position in `watch.drawn`.
+                # Only batches whose item in `_heard` is `watch` have a position in `watch.drawn`: TensorFlow
+                # may have drawn others before the callback began.
                 for _ in range(sum(heard is watch for heard in self._heard)):
                     watch.drawn.pop()
         self._forget()

@@ -42,8 +42,8 @@ class Watch:
     def __init__(self) -> None:
         #: For each batch that Keras drew but has not trained with yet, the loader's position after it.
         self.drawn: deque[StateDict] = deque()
-        #: The numbers of batches in those next runs of Keras over the data that only finish an interrupted
-        #: epoch, or an interrupted pass over the loader.
+        #: The numbers of batches in the next one or two epochs of Keras, if these only finish an interrupted
+        #: epoch and an interrupted pass over the loader. Otherwise empty.
         self.rests: deque[int] = deque()
 
 

@@ -62,7 +62,7 @@ class Prepare:
     """
 
     function: Callable[[Any], Any]
-    """From one row to the dict that is kept."""
+    """The function from one row to the dict that is kept."""
     into: str | os.PathLike[str] = field(kw_only=True)
     """The local folder for the prepared rows."""
     version: str = field(kw_only=True)

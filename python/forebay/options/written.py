@@ -9,8 +9,8 @@ __all__: list[str] = []
 
 
 def written(value: Any, *positional: Any) -> str:
-    """A dataclass as the call that makes it: these positional arguments, and the keyword arguments that differ from
-    their defaults."""
+    """Returns a dataclass as the text of the call that makes it, with these positional arguments and with the
+    keyword arguments that differ from their defaults."""
     named = ((of.name, getattr(value, of.name), of.default) for of in fields(value) if of.kw_only)
     options = [f"{name}={given!r}" for name, given, default in named if given != default]
     return f"forebay.{type(value).__name__}({', '.join([*map(repr, positional), *options])})"

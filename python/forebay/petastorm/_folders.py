@@ -104,7 +104,7 @@ class Folders:
 
     @property
     def row_groups(self) -> dict[str, int]:
-        """The number of row groups in each file, by the file's path below the path of all folders."""
+        """The number of row groups in each file, by the path of the file relative to ``_path``."""
         return {file: count for folder in self._folders.values() for file, count in folder.row_groups.items()}
 
     def add(self, name: str, cells: dict[str, Any], number: int) -> None:

@@ -72,8 +72,8 @@ def regular(batch: Columns) -> Columns:
 
 
 def filled_up(batches: Iterable[Columns], least: int) -> Iterator[Columns]:
-    """Yields the batches, and then their first row once more if they have fewer than ``least`` rows.
-    Processes that share the rows differ by at most one row, so they all deliver the same number."""
+    """Yields the batches, and then their first row once more if they have fewer than ``least`` rows. This one
+    row suffices, because the shares of the processes differ by at most one row."""
     first: Columns | None = None
     rows = 0
     for batch in batches:

@@ -81,8 +81,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Replaces the empty module that the import system made: by the module of this package, or by one
-        whose names raise errors if Petastorm's module is left out here."""
+        """Replaces the empty module that the import system made with the module of this package. If this
+        package leaves that module out, a module whose names raise errors takes its place."""
         name = module.__name__.removeprefix(f"{_NAME}.")
         if name in _MODULES:
             sys.modules[module.__name__] = importlib.import_module(f"{_OURS}.{name}")
