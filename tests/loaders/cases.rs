@@ -1,4 +1,4 @@
-//! Runs random cases one after the other, and fails if a case hangs.
+//! Runs random cases one after the other, and fails if a case breaks a law or hangs.
 
 use std::any::Any;
 use std::sync::mpsc::{RecvTimeoutError, channel};

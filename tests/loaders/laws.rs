@@ -367,8 +367,8 @@ impl Trial<'_> {
         assert_ne!(steps, self.epochs[&0][0], "each seed has an order of its own");
     }
 
-    /// Law 7: the epoch ends with an error at the first bad row that may not be skipped, which names
-    /// the row's place.
+    /// Law 7: the epoch ends at the first bad row that may not be skipped, with an error that names the row's
+    /// place.
     fn bad_rows(&self) {
         let skips = |rank: &Vec<RunStep>| -> u64 { rank.iter().map(|step| step.skipped.len() as u64).sum() };
         let Some(rank) = self.epochs[&0].iter().position(|rank| skips(rank) > 0) else { return };

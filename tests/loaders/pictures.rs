@@ -17,8 +17,8 @@ pub(crate) const OF_OBJECTS: [&str; 3] = ["objects.box", "objects.label", "objec
 /// An object that a batch has: the sides of its box, its label and its mask.
 pub(crate) type VisibleObject = ([f32; 4], i64, Vec<u8>);
 
-/// A box is delivered if at least this share of its area is visible, and the error that rounding may add to
-/// it.
+/// A box is delivered if at least this share of its area is visible. Rounding may lower the share by
+/// `ROUNDING`.
 const MIN_VISIBLE: f64 = 0.4;
 const ROUNDING: f64 = 1e-4;
 
