@@ -4,9 +4,9 @@
 values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:`Clip`, :class:`Boxes`,
 :class:`Keypoints`, :class:`Mask`, :class:`Masks`, :class:`Tensor`, :class:`Text`, :class:`Json`,
 :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`,
-:class:`Sample`, :class:`Prepare`, :class:`DiskCache`, :class:`Skip`, :class:`Workers` and :class:`MixUp` are its
-options, :func:`col` begins a filter, and :func:`rng` has the random numbers of a row. :func:`decode_image` decodes
-images without a data set.
+:class:`Sample`, :class:`Prepare`, :class:`DiskCache`, :class:`Skip`, :class:`Workers` and :class:`MixUp` are
+options of a loader, :func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
+:func:`decode_image` decodes images without a data set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
 ``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.mlflow``, ``forebay.tqdm`` and

@@ -43,8 +43,9 @@ def fitting(has: set[str]) -> list[str]:
 
 
 def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
-    """Finds the library of the ``wanted`` level in ``folder``, or by default that of the first of ``levels``
-    for which there is a library. ``None`` means the library for all processors, which Python itself imports.
+    """The path in ``folder`` of the library for the ``wanted`` level. Without ``wanted``, it is the library
+    for the first of ``levels`` that has one. ``None`` means the library for all processors, which Python
+    imports by itself.
 
     Raises:
         ImportError: The processor does not have the ``wanted`` level, or the package has no library for it.

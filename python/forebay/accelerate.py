@@ -45,9 +45,10 @@ def batches(train: Loader, accelerator: accelerate.Accelerator) -> adapters.Batc
 
     The batches take the place of a prepared ``DataLoader``, and may be passed to ``accelerator.prepare``,
     which leaves them as they are. Accelerate learns which batch is the last of an epoch, so that
-    ``accelerator.accumulate`` also makes an optimizer step with the gradients left over at its end. A saved
-    state does not count batches that are prepared ahead: ``accelerator.register_for_checkpointing(train)``
-    saves the position after the last batch that was trained.
+    ``accelerator.accumulate`` also makes an optimizer step with the gradients that are left over when the
+    epoch ends. A saved state does not count batches that are prepared ahead:
+    ``accelerator.register_for_checkpointing(train)`` saves the position after the last batch that was
+    trained.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class _Batches(adapters.Batches[dict[str, Any]], DataLoaderStateMixin):  # type:
         of = of_torch(loader, device=accelerator.device)
         super().__init__(loader, of._convert, ahead=of._ahead, finish=of._finish, copied=of._copied)
         self.gradient_state = accelerator.gradient_state
-        # No batch is padded, so Accelerate has no rows to leave out when it gathers results.
+        # `_drop_last` tells Accelerate that it has no padded rows to leave out when it gathers results.
         self._drop_last = True
         self.reset()
 

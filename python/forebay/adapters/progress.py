@@ -114,7 +114,8 @@ class Watched:
         if self._row_groups is None:
             plan = self.loader.plan(self.loader.state_dict()["epoch"])
             self._row_groups = plan.to_dict()["row_groups"]
-        # The count may include row groups of the next epoch, which are looked up before this epoch ends.
+        # The count is limited to `all_of_them`, because `counts["/kept"]` may include row groups of the next
+        # epoch, which are looked up before this epoch ends.
         all_of_them = self._row_groups
         here = min(int(counts["/kept"]) - kept, all_of_them)
         return f"cache {here:,} of {all_of_them:,} row groups"

@@ -46,7 +46,8 @@ class Clip:
     sampling : {"even", "random"}, default "even"
         How the ``frames`` images are chosen. ``"even"`` takes the middle image of each part or, with
         ``stride``, images around the middle. ``"random"`` takes a random image of each part or, with
-        ``stride``, starts at a random image. Draws depend on the seed of the shuffle, the epoch and the row.
+        ``stride``, starts at a random image. The random choice depends on the seed of the shuffle, the epoch
+        and the row.
     draws : {"together", "alone"}, default "together"
         ``"together"`` gives all images of a clip the same random crop, flip and change of colours;
         ``"alone"`` gives each image its own. If a :class:`Window` has ``frames="alone"``, each of its images

@@ -19,8 +19,9 @@ class Views:
     Each view is delivered as a column ``<column>.<view>``, in place of the stored column. An image is read and decoded
     once for all its views. See ``docs/recipes/views.md``.
 
-    Each image of each view has random draws of its own. They depend on the seed of the shuffle, the epoch, the row, the
-    name of the view and the image's number in it, and not on other views, threads or ranks.
+    Each image of each view is changed at random on its own, for instance cropped. Its random values depend on
+    the seed of the shuffle, the epoch, the row, the name of the view and the image's number in it, and not on
+    other views, threads or ranks.
 
     The decoded part of an image covers all its views, at the scale that the largest view needs. A smaller
     view, which alone would be decoded at a smaller scale, therefore differs slightly: for photographs by less
@@ -30,9 +31,9 @@ class Views:
 
     :class:`Boxes`, :class:`Keypoints` and :class:`Mask` can belong to a view without a count, named by its
     column: ``of="image.weak"``. ``emit_geometry()`` of a view adds a column ``<column>.<view>.geometry``. A
-    null or damaged image makes its row a bad row, as with an :class:`Image`. A cache keeps ``"pixels"`` or
-    ``"resized"`` if that form is the same for all views, as pixels are for random crops, and otherwise
-    ``"coefficients"``.
+    null or damaged image makes its row a bad row, as with an :class:`Image`. A cache keeps images as
+    ``"pixels"`` or ``"resized"`` if that form is the same for all views (random crops all use the same
+    pixels), and otherwise as ``"coefficients"``.
 
     Parameters
     ----------

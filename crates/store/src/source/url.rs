@@ -52,8 +52,8 @@ pub(super) fn parse(location: &str) -> Result<Target> {
 /// Makes a local path absolute, so that a process with another working directory can use it. Other locations
 /// are returned unchanged.
 ///
-/// A glob stays relative if the path of the working directory contains wildcards, which would become part of
-/// it.
+/// A relative glob is returned unchanged if the path of the working directory contains wildcard characters,
+/// because in an absolute glob they would act as wildcards.
 pub fn absolute(location: &str) -> Result<String> {
     if location.starts_with("iceberg+rest://") {
         return Ok(location.to_owned());
@@ -75,7 +75,7 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Takes a local path for a glob if it has wildcards and no file of that name exists.
+/// Treats a local path with wildcards as a glob, unless a file with exactly this name exists.
 fn local(path: PathBuf) -> Target {
     match Glob::split(&path) {
         Some(glob) if !exists(&path) => Target::Glob(glob),
@@ -138,7 +138,8 @@ fn file_url(url: &str, rest: &str) -> Result<Target> {
     }
 }
 
-/// Refuses a text with a known scheme that is not a URL, because it has a leading blank or not two slashes.
+/// Refuses a text with a known scheme that is not a URL because a blank precedes the scheme or two
+/// slashes do not follow it.
 fn refuse_mistyped(location: &str) -> Result<()> {
     let trimmed = location.trim_start();
     let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };

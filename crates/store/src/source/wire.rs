@@ -40,7 +40,8 @@ use super::clouds::{Secret, is_loopback, metadata_service};
 use listing::Listing;
 use settings::Settings;
 
-/// The time limit for a request to a cloud's metadata service, which is close to the machine if it exists.
+/// The time limit for a request to a cloud's metadata service. It is short because such a service, where one
+/// exists, is close to the machine.
 const LAST_RESORT: Duration = Duration::from_secs(1);
 
 /// Makes the HTTP clients of stores. Clones share connections and the count of requests.
@@ -178,9 +179,9 @@ impl Line {
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
-        // A metadata service is the last source of credentials, and most machines have none: a failure means
-        // that there are no credentials. Once it has answered, a failure is an outage as for any other
-        // server.
+        // Most machines have no metadata service, so a failed request to one means that there are no
+        // credentials. If the service has answered before (`served`), its failure is reported like that of
+        // any other server.
         let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
         if is_last_resort {
             *request.timeout_mut() = Some(LAST_RESORT);

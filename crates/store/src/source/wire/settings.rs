@@ -19,8 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// load balancers and NAT gateways forget a connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How long an idle connection is kept for reuse. S3 closes its end after some 20 s, but a failed try on a
-/// closed connection costs less than a new handshake for each connection that is still open.
+/// How long an idle connection is kept for reuse. This is longer than the 20 s after which S3 closes its end,
+/// because a failed try on a closed connection costs less than a handshake in place of an open one.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// The most redirects that one request may take.

@@ -104,7 +104,7 @@ async fn a_hub_cannot_redirect_to_the_metadata_service_or_to_plain_http() {
 
 #[tokio::test]
 async fn a_failure_has_a_kind_and_words_without_the_url() {
-    // Nobody listens there, and no program is given the port.
+    // No program listens at port 1, and the system never assigns this port to a program.
     let refused = format!("http://127.0.0.1:1/{CANARY}?sig={CANARY}");
     let unknown = format!("https://nowhere.invalid/{CANARY}");
     let plain = format!("http://store.example.com/{CANARY}");
