@@ -105,7 +105,7 @@ class Functions:
         return made
 
     def _of_rows(self, function: Callable[..., Any], rows: list[Row], kept: Kept, at: At) -> None:
-        """Replaces each row by the result of the function of one row."""
+        """Calls ``function`` with each row, and replaces the row in ``kept`` by the result."""
         seed, made_rows = at.seed, kept.made
         for number, row in enumerate(rows):
             at.row = number
@@ -116,14 +116,14 @@ class Functions:
             except BadRow as bad:
                 kept.reject(number, bad, "transform_rows")
                 continue
-            # A dict is a Mapping too, but found to be one ten times as fast.
+            # `Mapping` alone would accept a dict too, but the check for `dict` is ten times as fast.
             if not isinstance(made, (dict, Mapping)):
                 raise TypeError(f"transform_rows must return a dict, got {type(made).__name__}")
             made_rows[number] = made
 
     def _collated(self, kept: Kept) -> dict[str, Any]:
-        """Calls ``collate`` with the rows, and again without the row that it rejected, until it returns a
-        batch."""
+        """Calls ``collate`` with the rows. If it rejects a row, it is called again without that row, until it
+        returns a batch."""
         assert self.collate is not None
         while kept.made:
             rows = kept.rows()

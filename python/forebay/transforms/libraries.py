@@ -76,7 +76,7 @@ class OneThread:
         self._count = count
         self._taken = threading.Semaphore(0)
         self._set = getattr(sys.modules.get("torch"), "set_num_threads", None)
-        # After this call, torch keeps the calling thread's number of threads, whatever other threads set.
+        # `get_num_threads` fixes the number for the calling thread, even if other threads set it to 1 later.
         self._number: int = 1 if self._set is None else sys.modules["torch"].get_num_threads()
 
     def take(self) -> None:

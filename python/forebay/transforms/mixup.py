@@ -14,7 +14,8 @@ from .rows import Columns, rng
 
 __all__ = ["MixUp"]
 
-#: The possible numbers of channels; the axis of this length is the axis of channels.
+#: The possible numbers of channels of an image. The last or first axis of an image is the axis of channels if
+#: it has one of these lengths.
 CHANNELS = (1, 3)
 
 
@@ -116,7 +117,8 @@ class MixUp:
         return column
 
     def _misfit(self, column: Any, name: str) -> str:
-        """The text of an error for a column that is not an array of numbers: its content, and what to do."""
+        """An error text for a column that is not an array of numbers. It says what the column holds, and
+        what to do."""
         first = column[0] if isinstance(column, np.ndarray) and len(column) else None
         if isinstance(first, str):
             return f"holds text (encode it: encode={{{name!r}: forebay.Vocabulary(...)}})"

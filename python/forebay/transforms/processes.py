@@ -87,7 +87,7 @@ class Processes:
         self._functions = functions
         self._count = count
         self._seeded = seeded
-        # Workers are given back on one thread and ended on another.
+        # A deque is used because one thread may give workers back while another takes them out to end them.
         self._workers: deque[Process] = deque()
         self._shut = False
         self._process = os.getpid()

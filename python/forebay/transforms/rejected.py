@@ -44,7 +44,7 @@ class Kept:
         self.rejected.append((number, str(bad) or f"rejected by {function}"))
 
     def numbers(self) -> list[int]:
-        """For each row of the new batch, the ordinal of its row in the batch before rows were rejected.
+        """For each row of the new batch, the ordinal that this row had before rows were rejected.
 
         If ``refill`` keeps the size of the batch, a rejected row is replaced by the nearest row before it
         that was not rejected or, without one, by the nearest row after it.
@@ -55,7 +55,7 @@ class Kept:
         return [own[max(bisect.bisect_right(own, number) - 1, 0)] for number in range(self._count)]
 
     def rows(self) -> list[Mapping[str, Any]]:
-        """The rows in the batch to make."""
+        """The rows of the new batch, in which ``refill`` replaces rejected rows by repeated ones."""
         if not self._refill or not self.rejected:
             return list(self.made.values())
         return [

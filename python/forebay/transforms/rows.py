@@ -147,7 +147,7 @@ def _values(column: Any) -> Iterable[Any]:
 
 
 def split(columns: Mapping[str, list[Any]], keys: Sequence[int]) -> list[Row]:
-    """The rows of a batch with a key each, made of the values of every column."""
+    """Makes the rows of a batch from the values of its columns, and gives each row its key."""
     names = tuple(columns)
     rows = []
     # Without columns, the keys alone say how many rows there are.
@@ -196,7 +196,8 @@ def collate(
 
 
 def _are_same(values: Sequence[Any], given: Sequence[Any], numbers: Sequence[int] | None) -> bool:
-    """Whether the values are the given ones themselves, or those with the given ordinals."""
+    """Whether ``values`` are the very objects in ``given`` or, with ``numbers``, the objects that ``given`` has
+    at these ordinals."""
     expected = given if numbers is None else [given[number] for number in numbers]
     return all(map(operator.is_, values, expected))
 
@@ -222,7 +223,8 @@ def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
         column = empty((len(values), *first.shape), first.dtype)
         if first.ndim == 0:
             return np.stack(values, out=column)
-        # Arrays of one shape, one behind the other, are a column with that shape: they need no further axis each.
+        # Joining the arrays along their first axis writes the same bytes as stacking them, so `column` is
+        # reshaped for `concatenate`.
         np.concatenate(values, out=column.reshape(len(values) * len(first), *first.shape[1:]))
         return column
     _check_kinds(name, values)
@@ -296,7 +298,7 @@ def _are_alike(values: list[Any]) -> bool:
     """Whether values are certainly of one shape and type."""
     if len(set(map(type, values))) > 1:
         return False
-    # Scalars of one class of numbers have one type.
+    # numpy scalars of one class, such as np.int64, all have the same dtype and shape.
     return isinstance(values[0], (np.number, np.bool_)) or len({(value.dtype, value.shape) for value in values}) == 1
 
 

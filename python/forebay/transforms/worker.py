@@ -100,7 +100,8 @@ def _work(connection: Connection, seeded: bool) -> None:
     if functions is None:
         return
     seeds = Seeds()
-    # The fork server gives all processes the same state of each generator.
+    # Processes that the fork server starts all inherit the same state of each generator, so each process
+    # first gets a random seed.
     seeds(secrets.randbits(64))
     seed = seeds if seeded else None
     connection.send_bytes(pickle.dumps(Ready()))

@@ -22,12 +22,12 @@ pub(crate) fn list<'py>(
     }
 }
 
-/// The rows of a column of any type, in the same form.
+/// Returns the rows of a column of any type as Python objects, in the form that [`list`] describes.
 pub(crate) fn of_any<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
     PyList::new(py, rows(py, field, column)?)
 }
 
-/// Whether there is a structure inside a list.
+/// Whether a type contains a list of structures; `in_list` says that the type itself is the item of a list.
 fn has_records(data_type: &DataType, in_list: bool) -> bool {
     match data_type {
         DataType::LargeList(item) | DataType::FixedSizeList(item, _) => has_records(item.data_type(), true),
