@@ -86,7 +86,7 @@ class Order:
         shuffle = None
         if self.shuffle_row_groups:
             piece = _piece(row_group_rows, self.drop_partitions) if self.drop_partitions > 1 else None
-            # `window_rows=1` makes the shuffle buffer hold one row group, so rows of two are never mixed.
+            # `window_rows=1` makes the shuffle buffer hold one row group, so rows of two groups never mix.
             shuffle = Shuffle(seed=self.seed, window_rows=1, piece_rows=piece)
         return {
             "shuffle": shuffle,

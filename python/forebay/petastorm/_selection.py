@@ -144,8 +144,8 @@ def _in_set(predicate: Any, stored: Stored, wanted: bool) -> Expression | None:
 
 
 def _compares_alike(field: Any, stored_as: str, values: Iterable[Any]) -> bool:
-    """Whether the stored values of a field equal the same ``values`` as the decoded values do. This is so for
-    whole numbers and for text."""
+    """Whether comparing a field with ``values`` selects the same rows before and after decoding. This is so
+    for whole numbers and for text."""
     if field.shape != () or not isinstance(field.numpy_dtype, type):
         return False
     if stored_as.startswith(("int", "uint")):

@@ -44,7 +44,7 @@ def opened(urls: Any, storage_options: Mapping[str, Any] | None) -> Stored:
     """Opens a data set, and reads its schema."""
     locations = located(urls)
     written = written_schema(locations, storage_options)
-    # A key of folders that is text in the schema is read as text, even if all its values are whole numbers.
+    # A key in folder names, such as `day` in `day=3`, is read as text if the schema says that it is text.
     texts = [] if written is None else [name for name, field in written.fields.items() if _is_text(field)]
     dataset = Dataset(locations, storage_options=storage_options)
     keys = _keys(dataset)

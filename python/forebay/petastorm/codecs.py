@@ -198,7 +198,8 @@ def _check_array(field: Any, value: Any) -> None:
 
 
 def complies(shape: tuple[int, ...], of_field: tuple[int | None, ...]) -> bool:
-    """Whether a field may have this shape: a side that is None or 0 in the field's shape accepts any length."""
+    """Whether a value with this shape fits the shape of its field. A length that is None or 0 fits any
+    length."""
     return len(shape) == len(of_field) and all(
         not there or not side or side == there for side, there in zip(shape, of_field, strict=True)
     )

@@ -40,7 +40,7 @@ class UnischemaField(NamedTuple):
     numpy_dtype : type
         The type of a value, such as ``numpy.uint8``, or ``decimal.Decimal``.
     shape : tuple
-        The shape of a value, ``()`` for a scalar. A side that is None may have any length.
+        The shape of a value, ``()`` for a scalar. A dimension that is None may have any length.
     codec : DataframeColumnCodec, optional
         How a value is stored. None for a type that Parquet stores itself.
     nullable : bool, default False
@@ -138,7 +138,7 @@ class Unischema:
 
     @classmethod
     def from_arrow_schema(cls, parquet_dataset: Any, omit_unsupported_fields: bool = True) -> Unischema:
-        """Returns the schema of a pyarrow data set without a Petastorm schema.
+        """Infers a schema from the columns of a pyarrow data set that has no Petastorm schema.
 
         Parameters
         ----------

@@ -1,11 +1,12 @@
-"""Rows that a function makes once, before samples: ``prepare`` of a loader.
+"""Implements ``prepare`` of a loader: a function makes new rows once, before samples are formed from them.
 
 :mod:`opening` opens the prepared rows of a data set, and prepares them if they are not there. The function runs in
 the threads or processes of :mod:`forebay.transforms`, which :mod:`making` starts; there, :mod:`function` applies it
 to rows, and :mod:`values` turns its results into types and bytes. :mod:`parts` writes these as the row groups of
 files, in the folder of :mod:`folder`, which has the record of what was prepared, and the lock.
 
-The folder has the files of the source, each with the same rows, so a row has the same id in both:
+The folder has one file for each file of the source, with one prepared row for each of its rows. A row has
+the same id in both:
 
 ```text
 into/

@@ -20,10 +20,11 @@ __all__: list[str] = []
 
 _LOG = logging.getLogger("forebay")
 
-#: The name of the record. Readers of data sets pass over such names.
+#: The file name of the record. Readers of data sets ignore it, because it begins with an underscore.
 RECORD = "_forebay_prepare.json"
 
-#: The folder for everything until all files are complete. Readers of data sets pass over it too.
+#: The folder for all files until the last one is complete. Readers of data sets ignore it, because its name
+#: begins with a dot.
 HIDDEN = ".forebay-unfinished"
 
 _LOCK = "lock"
@@ -31,10 +32,10 @@ _LOCK = "lock"
 #: Seconds between two attempts to take the lock of another process.
 WAIT_SECONDS = 0.1
 
-#: The facts in a record from which the rows follow.
+#: The entries of a record that determine the prepared rows.
 FACTS = ("source", "columns", "version", "function")
 
-#: For each kind of error of the disk, the error of this package, and which folder to name instead.
+#: For each kind of error of the disk: the error to raise instead, and the folder that its message advises.
 _MOVES = (
     (PermissionError, DeniedError, "that this user can write to"),
     ((NotADirectoryError, FileExistsError), InvalidError, "that is not a file, nor in one"),
@@ -82,7 +83,7 @@ class Folder:
                         _LOG.warning("%s: another process prepares these rows, and this one waits for it", self.path)
                         is_told = True
                     time.sleep(WAIT_SECONDS)
-                # The other process may have finished, and removed the file that was waited for.
+                # The other process may have finished and removed the lock file. Its lock is then worthless.
                 if self._is_lock(descriptor):
                     yield
                     return
@@ -149,20 +150,20 @@ class Folder:
         return path
 
     def finish_part(self, file: str, number: int, rows: int) -> str:
-        """Names a row group that is written, and returns its path."""
+        """Gives the file of a written row group its final name, and returns its path."""
         path = os.path.join(self._hidden, f"{file}.{number:05}-{rows}.part")
         os.replace(self.unfinished(file), path)
         return path
 
     def finish_file(self, file: str) -> None:
-        """Names a file that is written, and removes its parts."""
+        """Gives a written file its final name, and removes the files of its row groups."""
         parts = self.parts(file)
         os.replace(self.unfinished(file), os.path.join(self._hidden, file))
         for path, _ in parts:
             os.remove(path)
 
     def finish(self, record: Mapping[str, Any], files: list[str]) -> None:
-        """Shows all files, and then the record, which says that they are complete."""
+        """Moves all files out of the hidden folder, and then the record, which shows they are complete."""
         self.keep(record)
         for file in [*files, RECORD]:
             shown, hidden = os.path.join(self.path, file), os.path.join(self._hidden, file)
@@ -230,13 +231,13 @@ def _is_other_version(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> b
 
 
 def _take(descriptor: int) -> bool:
-    """Takes a lock, unless another process has it. It ends with this process."""
+    """Locks an open file; returns False if another process has it locked. The lock ends with this process."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
-        # Some file systems have no locks.
+        # Some file systems have no locks. There the file counts as locked.
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
             raise
     return True

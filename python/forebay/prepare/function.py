@@ -15,12 +15,13 @@ from .values import UNKNOWN, Node, Type, agreed, node, owned, plain, type_of
 
 __all__: list[str] = []
 
-#: The name of a batch's only value.
+#: The only key of a batch of prepared rows. Its value is a :class:`Made`.
 MADE = "made"
 
 
 class Made:
-    """The columns of the rows that a function made. It has no length, so that it passes through as one value."""
+    """The columns of the rows that a function made. It has no length, so the loader takes it for one value of
+    the whole batch."""
 
     def __init__(self, types: dict[str, Type], nodes: dict[str, Node], sizes: list[int]) -> None:
         self.types = types
@@ -73,7 +74,8 @@ def check_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 def _column(batch: Any, name: str, kind: str, element: str | None) -> Any:
-    """A column of a batch. If it has nulls, it is a list, whose values have the types of a column without nulls."""
+    """A column of a batch. A column with nulls becomes a list, but its values have the same types as in a
+    column without nulls."""
     records = batch._records(name)
     if records is not None:
         return records
@@ -88,7 +90,7 @@ def _column(batch: Any, name: str, kind: str, element: str | None) -> Any:
 
 
 def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A number or a list of numbers as numpy has it, unless there is a null in its place or in it."""
+    """Converts a number or a list of numbers to numpy. None stays None, and a list with None stays a list."""
     if value is None or (isinstance(value, list) and None in value):
         return value if value is None else [_typed(item, dtype) for item in value]
     return np.array(value, dtype)[()]
@@ -96,7 +98,7 @@ def _typed(value: Any, dtype: np.dtype[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Preparing(Functions):
-    """The function of a preparation, in place of the functions of a loader."""
+    """The function that ``prepare`` was given, in the form in which workers get the functions of a loader."""
 
     option: ClassVar[str] = "workers"
 

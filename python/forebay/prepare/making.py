@@ -29,7 +29,7 @@ BATCH_ROWS = 256
 
 
 class Pass:
-    """One pass over the source in its stored order, as the loader of its epoch."""
+    """One pass over the source in its stored order. ``Epoch`` uses it in place of a loader."""
 
     def __init__(self, source: Dataset, options: dict[str, Any], prepare: Prepare) -> None:
         spec = {**options, "batch_size": BATCH_ROWS, "epochs": 1}
@@ -46,7 +46,7 @@ class Pass:
         self._native = _forebay.Loader([(source._native, spec, None, 1.0)], numbered=True)
 
     def rows(self, start: int) -> Iterator[tuple[Made, str]]:
-        """The prepared rows from the row ``start`` on, some at a time, with the place of the first of them."""
+        """Yields the prepared rows from the row ``start`` on, in batches with the place of the first row."""
         state = json.loads(self._native.position())
         self._native.restore(json.dumps({**state, "row": start}))
         epoch = Epoch(self, self._native.epoch(None, True))
@@ -101,5 +101,5 @@ def _add(folder: Folder, parts: Parts, made: Made, place: str) -> None:
         with folder.errors():
             parts.add(made)
     except InvalidError as error:
-        # The types differ from those of other batches, which the workers do not know.
+        # Workers do not know the types of other batches, so an error about them gets its place only here.
         raise InvalidError(f"{place}: {error}" if place else str(error), column=error.column) from None

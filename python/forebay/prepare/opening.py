@@ -17,14 +17,15 @@ __all__: list[str] = []
 
 
 class PreparedDataset(Dataset):
-    """The prepared rows, and the place of the source from which a copy of the loader prepares them again."""
+    """The prepared rows as a data set. It keeps the locations of the source, which a copy of the loader opens
+    again."""
 
     def __init__(self, source: Dataset, prepare: Prepare, made: list[str], given: list[str] | None) -> None:
         self._source_place = source._place()
         self._open(prepare.into, None, False, source._partition_types, (None, None), None)
         keys = [name for name in self.columns if name not in made and (given is None or name in given)]
-        #: The columns that a loader delivers; ``None`` for all. The keys of folders are columns too, unless the
-        #: columns that are read leave them out.
+        #: The columns that a loader delivers; ``None`` for all. They include the keys in folder names,
+        #: unless the columns to read, ``given``, leave them out.
         self.delivered = None if len(made) + len(keys) == len(self.columns) else made + keys
 
     def _place(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Cuts prepared rows into row groups and files, which do not depend on when a preparation was interrupted.
 
-A row group ends where one of the source ends, or earlier if it is large.
+A row group ends where a row group of the source ends, or earlier if it is large.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .values import Type, agreed, conformed, from_json, settled
 
 __all__: list[str] = []
 
-#: About how many bytes of values a row group has at most: readers hold several in memory. It is that of
-#: ``forebay write``.
+#: A row group ends with the row that brings its values to about this number of bytes. The number is small,
+#: because readers hold several row groups in memory.
 ROW_GROUP_BYTES = 32 << 20
 
-#: The end of the names of files that a folder is read for.
+#: The end of the names of data files, by which readers of a folder find them.
 _SUFFIX = ".parquet"
 
 
@@ -58,7 +58,7 @@ def keys_of(files: list[str]) -> set[str]:
 
 
 class Parts:
-    """The row groups that are written, and the rows of the next one."""
+    """Writes prepared rows as row groups: knows the finished ones, and holds the rows of the next one."""
 
     def __init__(self, folder: Folder, record: dict[str, Any], layout: list[tuple[str, list[int]]]) -> None:
         self.files = names_of(layout)
@@ -70,7 +70,7 @@ class Parts:
         self._about = [("forebay.prepared", json.dumps(facts))]
         # The place of the next row: its file, the row group of the source, and the rows of this group before it.
         self._file = self._group = self._row = 0
-        # The finished row groups of the file.
+        # The paths of the finished row groups of the file with the number `self._file`.
         self._paths: list[str] = []
         self._held: list[tuple[Made, int, int]] = []
         self._held_bytes = 0
@@ -102,7 +102,7 @@ class Parts:
             left = self._groups[self._file][self._group] - self._row
             stop = min(at + left, len(made.sizes))
             summed = self._held_bytes + np.cumsum(made.sizes[at:stop], dtype=np.int64)
-            # The row with which the row group is large enough is its last one.
+            # The row group ends with the first row that brings it to `ROW_GROUP_BYTES`.
             full = int(np.searchsorted(summed, ROW_GROUP_BYTES))
             is_full = full < len(summed)
             stop = at + full + 1 if is_full else stop
@@ -114,12 +114,13 @@ class Parts:
                 self._flush()
 
     def finish(self) -> None:
-        """Shows the complete files."""
+        """Moves the complete files out of the hidden folder, and then the record with the number of rows."""
         shown = {**self._record, "rows": self.rows}
         self._folder.finish(shown, self.files)
 
     def _agree(self, made: Made) -> None:
-        """Compares the types of rows with those of the rows before, which they may complete."""
+        """Raises an error if rows have other columns or types than the rows before. Types that were unknown
+        until now are filled in."""
         if not self._types:
             both = sorted(keys_of(self.files) & made.types.keys())
             if both:
@@ -153,14 +154,14 @@ class Parts:
             self._end_file()
 
     def _end_file(self) -> None:
-        """Makes one file of the row groups of a file."""
+        """Joins the row groups of the present file to one file, and goes to the next file."""
         file = self.files[self._file]
         _forebay.join_row_groups(self._paths, self._folder.unfinished(file))
         self._folder.finish_file(file)
         self._file, self._group, self._row, self._paths = self._file + 1, 0, 0, []
 
     def _go_to(self, row: int) -> None:
-        """Goes to a row of the file."""
+        """Makes ``row`` of the present file the next row."""
         self._group, self._row = 0, row
         for rows in self._groups[self._file]:
             if self._row < rows:

@@ -3,8 +3,8 @@
 A type is the name of a number, time, ``text`` or ``binary``, or a tuple: ``("list", item)``, ``("struct", ((name,
 type), ...))``, or ``("tensor", number, shape)``. The type of ``None`` is unknown, until another row has a value.
 
-A node has the values of a column: the type's first word, their validity, and their bytes, as
-``python/src/rows.rs`` reads them.
+A node holds the values of a column: the first word of their type, which values are not None, and their bytes.
+``python/src/rows.rs`` reads nodes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ UNKNOWN = "null"
 #: The types of Python's own numbers.
 _PLAIN = {bool: "bool", int: "int64", float: "float64"}
 
-#: The largest and smallest int of Python that is kept.
+#: The smallest and the largest int of Python that can be prepared.
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 
-#: Bytes that a value counts beside its own, such as the offset of a list.
+#: The bytes that are counted for a number, and for any other value in addition to its content.
 _OVERHEAD_BYTES = 8
 
 #: The units of times that Parquet has, and finer ones, whose times are kept in ns.
@@ -105,7 +105,8 @@ def owned(value: Any) -> Any:
 
 
 def agreed(name: str, before: Type, now: Type, where: str = "the rows before") -> Type:
-    """The type of values of two types, of which one may be unknown in part; an error if they differ."""
+    """Merges two types of a column: parts that are unknown in one are taken from the other. Raises an error
+    if the types differ."""
     found = _merged(before, now)
     if found is None:
         raise InvalidError(
@@ -174,7 +175,7 @@ def node(of: Type, values: Sequence[Any]) -> Node:
 
 
 def conformed(one: Node, of: Type) -> Node:
-    """A node whose unknown parts have the types that other rows have shown."""
+    """Returns the node with the type ``of``: parts of unknown type get the type that other rows have."""
     kind, valid, data = one
     if kind == UNKNOWN:
         return node(of, [None] * data)
@@ -189,7 +190,7 @@ def conformed(one: Node, of: Type) -> Node:
 
 
 def _none(value: Any) -> Any:
-    """``None``, or anything else that compares with it as one truth value."""
+    """None for None, and 0 for any other value: an array cannot be compared with None for one truth value."""
     return None if value is None else 0
 
 
@@ -288,7 +289,7 @@ def _check_text(name: str, value: str) -> None:
 
 
 def _merged(one: Type, other: Type) -> Type:
-    """The type of values of two types; ``None`` if they differ."""
+    """Merges two types, like :func:`agreed`; ``None`` if they differ."""
     if one == other or other == UNKNOWN:
         return one
     if one == UNKNOWN:
@@ -318,7 +319,7 @@ def _items(of: Type, lists: Sequence[Any]) -> Node:
     """The items of all lists, one after the other."""
     filled = [items for items in lists if len(items)]
     if of in ("int64", "float64"):
-        # Most lists are of Python's numbers. A None in them is not a number, and needs the way below.
+        # Most lists are of Python's numbers. A None in them is a TypeError here, and is handled below.
         with contextlib.suppress(TypeError):
             return of, None, np.fromiter(itertools.chain.from_iterable(filled), of).tobytes()
     are_arrays = bool(filled) and all(isinstance(items, np.ndarray) for items in filled)

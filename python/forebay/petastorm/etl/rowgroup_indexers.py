@@ -79,7 +79,7 @@ class SingleFieldIndexer(_OfField):
             value = row[self._column_name]
             values = value.ravel().tolist() if isinstance(value, np.ndarray) else [] if value is None else [value]
             for one in values:
-                # Keys are Python objects, which numpy scalars of the same value find as well.
+                # Keys are plain Python values. A lookup with an equal numpy scalar finds them too.
                 plain = one.item() if isinstance(one, np.generic) else one
                 self._index_data.setdefault(plain, set()).add(piece_index)
         return self._index_data
@@ -92,8 +92,8 @@ class SingleFieldIndexer(_OfField):
 
 
 class FieldNotNullIndexer(_OfField):
-    """Indexes the row groups in which a field is not null in at least one row. Every key, such as None, finds
-    these row groups."""
+    """Indexes the row groups in which a field is not null in at least one row. The method
+    ``get_row_group_indexes`` returns all of them for any key."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         super().__init__(index_name, index_field)
