@@ -128,7 +128,8 @@ def _bar(watched: Watched, given: Progress | None, description: str) -> Generato
                 progress.update(task, completed=watched.done)
                 yield batch
         finally:
-            # The text is updated once more, because that of a short epoch may still be from its beginning.
+            # The text is updated once more at the end, because in a short epoch it may still be the text from
+            # the beginning.
             progress.update(task, last=watched.text())
 
 

@@ -49,8 +49,9 @@ def refuse_given(wanted: Mapping[str, str], dataset: Dataset, version: Any, time
     """Raises an error if a state has another version than the ``version`` or ``timestamp`` that the user
     passed.
 
-    A branch name is not a fixed version, so a state of an earlier version is resumed at that version. The
-    version number of a state is accepted even if the table's columns have changed since.
+    If ``version`` is the name of a branch or tag, it may stand for a later version than in the state; the
+    state is then resumed at its own version. If ``version`` is a number, only the number in the state is
+    compared with it, and not the text after ``@``.
     """
     if timestamp is None and (version is None or (isinstance(version, str) and not version.isdigit())):
         return

@@ -135,8 +135,8 @@ class Stats(_Report):
             ``next``
                 Percentiles of the time in ``next``, with an error of at most 0.8 %, without the first batch.
             ``next_histogram``
-                These calls by duration: the number of ``calls`` that took up to ``up_to`` seconds, with ten
-                bins for each power of ten.
+                The calls of ``next`` by duration, without the first batch: the number of ``calls`` that took
+                up to ``up_to`` seconds, with ten bins for each power of ten.
             ``timeline``
                 ``waits``, ``consumer``, ``rows`` and ``batches`` over the course of the run, in at most 600
                 ``buckets`` of ``bucket_seconds`` each.

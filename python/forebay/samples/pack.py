@@ -39,9 +39,9 @@ class Pack:
 
     Lists are packed within their row group, so each row group has one or a few packs that are not full,
     unless ``across`` is given. Packs are the same in each epoch without ``reshuffle``; batches, plans and
-    states
-    count packs. The lengths of the lists are read before the first epoch, and are kept on local disk if this
-    read more than 4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
+    states count packs. The lengths of the lists are read before the first epoch. They are kept on local disk
+    if reading them took more than 4 MiB of local files or any request to a store. See
+    ``docs/guide/samples.md``.
 
     Parameters
     ----------
@@ -238,8 +238,8 @@ class Bucket:
     ``batch_size=n`` a batch is n buckets, with up to n times the rows and tokens. All ranks have the same
     number of batches, although their numbers of rows differ. The rows of a row group are sorted by length and
     cut into buckets, which are the same in each epoch without ``reshuffle``; plans and states count buckets.
-    The lengths of the rows are read before the first epoch, and are kept on local disk if this read more than
-    4 MiB of local files or made any request to a store. See ``docs/guide/samples.md``.
+    The lengths of the rows are read before the first epoch. They are kept on local disk if reading them took
+    more than 4 MiB of local files or any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------

@@ -28,9 +28,9 @@ class Sample:
     and the number of the epoch. A row that is drawn several times in an epoch has another random crop each
     time; its repeats are spread over the time in which its row group is in the window of the shuffle.
 
-    The column is read before the first epoch, and its classes or weights are kept on local disk if this took
-    more than 4 MiB of local files or any request to a store. The column is given by its stored name, as in
-    filters.
+    The column is read before the first epoch. Its classes or weights are kept on local disk if reading it
+    took more than 4 MiB of local files or any request to a store. The column is given by its stored name, as
+    in filters.
 
     Parameters
     ----------

@@ -33,10 +33,10 @@ class Window:
     :class:`Shuffle` counts rows. All images of a window get the same random crop, flip and colours, unless
     ``frames`` is ``"alone"``. See ``docs/guide/samples.md``.
 
-    ``by`` and ``within`` are stored names, as in filters. These columns are read before the first epoch, and
-    the windows are kept on local disk if this read more than 4 MiB of local files or made any request to a
-    store. A bad row counts once for each window that is left out because of it: ``at_most`` of :class:`Skip`
-    is then a number of windows.
+    ``by`` and ``within`` are stored names, as in filters. These columns are read before the first epoch. The
+    windows are kept on local disk if reading the columns took more than 4 MiB of local files or any request
+    to a store. A bad row counts once for each window that is left out because of it: ``at_most`` of
+    :class:`Skip` is then a number of windows.
 
     Parameters
     ----------

@@ -141,8 +141,8 @@ def dataset(
     files.
 
     If a DataFrame only reads a Delta or Iceberg table, the table itself is opened, at the version or snapshot
-    that the DataFrame shows, and nothing is written. If ``dtype`` or ``name`` is given, it is written
-    nevertheless.
+    that the DataFrame shows, and nothing is written. If ``dtype`` or ``name`` is given, the DataFrame is
+    written nevertheless.
 
     The name of the folder depends on the plan of the DataFrame, and on the path, size and time of each file
     that the plan reads. So the same program finds the folder that it wrote, and a DataFrame with another

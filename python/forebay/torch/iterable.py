@@ -285,7 +285,8 @@ def _refuse_accelerate(dataset: LoaderDataset) -> None:
         )
     if held is not dataset:
         return
-    # With several ranks, Accelerate divides every data set whose batches it does not send from rank 0.
+    # The second advice holds for one process only: with several, Accelerate would divide the batches among
+    # the ranks if it did not send them from rank 0.
     move = "use forebay.accelerate.batches"
     if accelerate.PartialState().num_processes == 1:
         move += ", or pass DataLoaderConfiguration(dispatch_batches=False, use_stateful_dataloader=True)"

@@ -39,8 +39,9 @@ class Job:
     #: Number of steps in an epoch.
     steps: int
     epochs: int
-    #: The number of steps between two checkpoints and, below, the step at which the process kills itself.
+    #: The number of steps between two checkpoints.
     every: int
+    #: The number of steps after which the process kills itself; ``None`` if it runs to the end.
     kill: int | None
     #: Whether checkpoints are saved at the end of each epoch, and not every few steps.
     is_border: bool
