@@ -457,7 +457,8 @@ impl Codec {
         }
     }
 
-    /// The number of bytes of a delivered row, if it is known. For columns that are not stored themselves.
+    /// The number of bytes of a delivered row, if it is known. It is used for columns that are made from
+    /// other columns.
     pub(crate) fn row_bytes(&self) -> Option<usize> {
         match self {
             Codec::Stack(stack) => Some(stack.row_bytes()),

@@ -1,5 +1,5 @@
 //! [`Clip`]: the option that delivers several images as one value. It says how they are decoded and chosen,
-//! whether they share their random draws, and the order of the axes.
+//! whether they all get the same random crop and colours, and the order of the axes.
 
 use forebay_base::{Error, Result};
 use forebay_image::{Image, Layout};

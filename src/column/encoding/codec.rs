@@ -132,7 +132,7 @@ impl CodeValues for Codes {
 
     fn code_of_text(&self, value: &[u8]) -> Option<i64> {
         match self.coder.listed(Item::Bytes(value)) {
-            // It equals a text.
+            // The value equals a text in the vocabulary, so it is UTF-8 and need not be checked.
             Some(code) => Some(code),
             None => std::str::from_utf8(value).is_ok().then(|| self.code(value)),
         }
@@ -590,7 +590,8 @@ mod tests {
         assert_eq!(codec.unknown_values(), 3);
     }
 
-    /// There are more long texts than the codes of views that are remembered, and each occurs several times.
+    /// The column has 30,000 long texts, of which at most 9,000 differ, so most codes are needed for several
+    /// views.
     #[test]
     fn a_held_row_has_its_own_code_among_many_values() {
         let text = |at: usize| format!("a text that is too long for a view, {}", at % 9_000);
@@ -650,7 +651,7 @@ mod tests {
         }
     }
 
-    /// The test fixes the values of the hashes, because trained models depend on these codes.
+    /// The expected codes must stay the same in every release, because trained models depend on them.
     #[test]
     fn buckets_never_change() {
         let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["", "a", "Berlin"]));

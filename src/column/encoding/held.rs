@@ -26,7 +26,8 @@ const MAX_REMEMBERED: usize = 1 << 16;
 /// The largest number of distinct values without a code that are remembered for errors.
 const MAX_TOLD: usize = 1 << 16;
 
-/// The number for values without a code that are not remembered for errors.
+/// The number that stands for each further value without a code when [`MAX_TOLD`] of them are remembered. An
+/// error cannot show such a value.
 const UNTOLD: i64 = -1;
 
 /// Encodes texts or binary values for a reader that reads a column as codes.

@@ -178,7 +178,7 @@ impl Places {
     }
 }
 
-/// Hashes a value. A short one takes few steps, whose number hardly depends on its length.
+/// Hashes a value with XXH3, which is fast for short values.
 fn hash(item: Item<'_>) -> u64 {
     item.hashed(xxh3_64)
 }

@@ -14,8 +14,8 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 /// The number of numbers in a box.
 const NUMBERS: usize = 4;
 
-/// The tolerance of `min_visible`. Rounding the side of a box to a float32 can move it slightly beyond the
-/// border of its image.
+/// The fraction by which `min_visible` is lowered, because rounding the side of a box to a float32 can move
+/// the side slightly beyond the border of the image.
 const ROUNDING: f64 = 1e-4;
 
 /// The meaning of the four numbers of a box.
@@ -186,18 +186,18 @@ impl Boxes {
         Boxes { center_visible, ..self }
     }
 
-    /// The least width and height of a delivered box, in pixels of the delivered image: boxes of which a side
-    /// is shorter are dropped, as with the `min_size` of torchvision's `SanitizeBoundingBoxes`. It is in
-    /// pixels with [`out_normalized`](Boxes::out_normalized) too. Default: 0, which drops no box.
+    /// The least width and height of a delivered box, in pixels of the delivered image: boxes with a shorter
+    /// side are dropped, as with the `min_size` of torchvision's `SanitizeBoundingBoxes`. It is in pixels
+    /// with [`out_normalized`](Boxes::out_normalized) too. Default: 0, which drops no box.
     #[must_use]
     pub fn min_size(self, pixels: f64) -> Boxes {
         Boxes { min_size: pixels, ..self }
     }
 
     /// Columns of lists with one item for each box, such as labels: the items of dropped boxes are dropped as
-    /// well. A name may be a pattern, such as `objects.*`, which does not mean the boxes themselves. The
-    /// columns may follow the image too, as keypoints and instance masks do. A list with another number of
-    /// items is a bad row. Default: none.
+    /// well. A name may be a pattern, such as `objects.*`, which never selects the column of boxes itself.
+    /// The columns may follow the image too, as keypoints and instance masks do. A list with another number
+    /// of items is a bad row. Default: none.
     #[must_use]
     pub fn along<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Boxes {
         Boxes { along: columns.into_iter().map(Into::into).collect(), ..self }
@@ -302,7 +302,7 @@ impl Boxes {
     }
 }
 
-/// Whether a side of a box is shorter than `least`, with the sides as they are delivered.
+/// Whether a side of a box is shorter than `least` after rounding to float32, the type of delivered boxes.
 fn is_shorter(sides: [f64; NUMBERS], least: f64) -> bool {
     let [left, top, right, bottom] = sides.map(|side| side as f32);
     f64::from((right - left).min(bottom - top)) < least
@@ -450,8 +450,8 @@ mod tests {
 
     #[test]
     fn a_box_with_a_side_that_is_too_short_is_dropped() {
-        // The crop begins at (10, 5) and is shown at twice the size. The sides are 6 and 8, 4 and 28, none,
-        // and 16 and 2.
+        // The crop begins at (10, 5) and is shown at twice the size. The visible parts of the four boxes are
+        // 6 x 8, 4 x 28, nothing, and 16 x 2 pixels.
         let stored = [12.0, 6.0, 15.0, 10.0, 5.0, 6.0, 12.0, 20.0, 0.0, 0.0, 9.0, 9.0, 12.0, 9.0, 20.0, 10.0];
         let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();
         let boxes = Boxes::of("image").min_size(4.0);

@@ -194,8 +194,8 @@ impl Followed {
         drawn.map(Some).map_err(at_image)
     }
 
-    /// The geometry of a row's image, for another image that follows it: `image`, with the cell `encoded`. If
-    /// the row's image is null, the geometry is drawn for an image of the size of `encoded`.
+    /// The geometry for `image`, another image that follows this one and has the cell `encoded`. If this
+    /// image is null in the row, the geometry is drawn for an image of the size of `encoded`.
     pub(crate) fn drawn_for(
         &self,
         image: &Image,
