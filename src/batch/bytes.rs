@@ -67,9 +67,8 @@ pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize
 /// The number of bits of a view that hold the length of its value.
 const LENGTH_BITS: u32 = u32::BITS;
 
-/// Copies short values, which are stored inside their views. Each view is copied as a whole, and the next
-/// value overwrites the bytes after the value. So short texts such as names need one pass, and no call for
-/// each value.
+/// Copies short values, which are stored inside their views. A copy always has 16 bytes; the bytes beyond the
+/// value's length are overwritten by the next value. A copy of fixed size needs no function call.
 fn inline(selection: &Selection, views: &[&[u128]]) -> (OffsetBuffer<i64>, Buffer) {
     const WHOLE: usize = size_of::<u128>();
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);

@@ -11,7 +11,7 @@ use super::layout::{is_fixed, layout};
 use super::number::pattern;
 use super::selection::Selection;
 
-/// Gathers a column with code for the width of its values, which all types of that width share.
+/// Gathers a column. All types whose values have the same width share the same code.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
     let (width, stride) = layout(data_type)?;
@@ -28,7 +28,10 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
 }
 
 /// The bits that `fill` writes to a null row: one word for each value of the row, or a single word for all of
-/// them. `None` if `fill` does not fit the type.
+/// them. `None` for a text, and for bytes that do not have the type's length.
+///
+/// # Errors
+/// Fails if the type cannot hold the number `fill`.
 fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
     let (_, stride) = layout(data_type)?;
     match (fill.number(), fill, data_type) {

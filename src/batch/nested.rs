@@ -5,8 +5,8 @@ use forebay_arrow::buffer::NullBuffer;
 use forebay_arrow::datatypes::{FieldRef, Fields};
 use forebay_arrow::error::ArrowError;
 
-/// Makes an array of structures. A structure is also null where a required field is null. This happens inside
-/// null structures, because the Parquet crate does not mark the structures within them as null.
+/// Makes an array of structures. A structure is also null where a required field is null, because the Parquet
+/// crate marks a null structure as null, but not the structures that are nested in it.
 pub(super) fn structure(
     fields: Fields,
     columns: Vec<ArrayRef>,

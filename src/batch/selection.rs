@@ -71,19 +71,19 @@ impl Run {
     }
 }
 
-/// The least average number of rows in a run. With fewer, copying row by row is as fast and needs no list of
-/// runs.
+/// Rows are stored as runs if the runs have at least this number of rows on average. With fewer, copying row
+/// by row is as fast and needs no list of runs.
 const MIN_RUN_ROWS: usize = 8;
 
-/// The least average number of consecutive rows from one source. With fewer, a stretch costs more than it
-/// saves.
+/// Rows are stored as stretches if the stretches have at least this number of rows on average. With fewer, a
+/// stretch costs more than it saves.
 const MIN_STRETCH_ROWS: usize = 64;
 
 /// If all sources together have at least this number of rows, their columns are too large for the
 /// second-level cache.
 const MIN_SPREAD_ROWS: usize = 1 << 17;
-/// Scattered rows are sorted by the stretch that they are in. A stretch has 2 to the power of this number of
-/// rows, about a page of memory.
+/// Scattered rows are sorted by the section of their source that they are in. A section has 2 to the power of
+/// this number of rows, about a page of memory.
 const STRETCH_ROWS_SHIFT: u32 = 10;
 
 /// The number of output rows that are written together, whose values fit into a first-level cache.
@@ -188,7 +188,8 @@ impl Selection {
         }
     }
 
-    /// Replaces each part, which stands in the place of a source, by its source in `sources`.
+    /// Replaces the index of a part, which this selection has in place of a source, by the part's source,
+    /// `sources[part]`.
     fn with_sources(mut self, sources: &[u32]) -> Self {
         let exchange = |source: &mut u32| *source = sources[*source as usize];
         match &mut self {
@@ -285,11 +286,11 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    /// Sorts rows by source, and within a source by stretches of 2 to the power of [`STRETCH_ROWS_SHIFT`]
+    /// Sorts rows by source, and within a source by sections of 2 to the power of [`STRETCH_ROWS_SHIFT`]
     /// rows. Leaves the rows in output order if the sources are small or the rows are few.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        // For each source, the first stretch with a picked row, and the stretch after the last one.
+        // For each source, the first section with a picked row, and the section after the last one.
         let mut ranges = vec![(u32::MAX, 0); sources];
         for (source, row) in &picks {
             let (first, end) = &mut ranges[*source as usize];
@@ -508,7 +509,8 @@ impl Selection {
     }
 }
 
-/// Writes the rows of runs, each of `bytes` bytes, from byte `at` of the rows of `row` bytes of `out`.
+/// Copies the rows of `runs`, in this order, to `out`. A source's row has `bytes` bytes. It is written into a
+/// row of `out`, which has `row` bytes, from byte `at` of that row on.
 pub(crate) fn copy_rows(
     runs: &[Run],
     sources: &[&[u8]],
@@ -539,8 +541,8 @@ pub(crate) fn copy_rows(
     }
 }
 
-/// Appends the `count` values of runs. The last values that are copied together may be those of other rows,
-/// which the next run overwrites.
+/// Appends the `count` values of `runs`. `COPIED_TOGETHER` values are copied at a time, so values from behind
+/// the end of a run may be copied too; the next run overwrites them.
 fn copy_short_runs<T: Copy + Default>(
     runs: &[Run],
     sources: &[&[T]],
@@ -608,8 +610,8 @@ fn breaks_within(
     (breaks < parts).then_some(breaks)
 }
 
-/// Reads a whole source in order, and so into the cache, if at least a quarter of it will soon be read at
-/// random. In order, the processor fetches ahead at the memory's full speed; at random, it waits for one line
+/// Reads a whole source in order, which brings it into the cache, if at least a quarter of it will soon be
+/// read at random. In order, the processor fetches ahead at the memory's full speed; at random, it waits for one line
 /// after another.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
     const WORTHWHILE_SHARE: usize = 4;

@@ -94,7 +94,8 @@ impl Folder {
             };
             error.at(Place::file(given.to_string_lossy()))
         };
-        // Collecting the components drops a slash at the end, with which a symbolic link would be followed.
+        // Collecting the components drops a slash at the end, because `symlink_metadata` would follow a
+        // symbolic link that has one.
         let given: PathBuf = paths::absolute(given)?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);

@@ -126,7 +126,8 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let views = array.as_byte_view::<T>();
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
         let used = views.total_buffer_bytes_used();
-        // Repeated values may share their bytes, and would take more space if they were stored separately.
+        // `used` counts bytes that several values share several times. If it exceeds `held`, `gc` would need
+        // more space, because it stores each value separately.
         if held > used + used / MAX_UNUSED_DIVISOR { Arc::new(views.gc()) } else { array.clone() }
     }
     exchange_views(array, &|views| match views.data_type() {

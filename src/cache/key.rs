@@ -23,7 +23,7 @@ impl Key {
     /// entry, so it must hold no credentials. `bytes` is the size of the file, `version` distinguishes one
     /// version of it from the next, `row_group` is the ordinal in the file, and `rows` describes the
     /// selection of its rows, in the caller's words. `columns` are the delivered columns in their order:
-    /// names, types and nullability count, the schema's own metadata does not.
+    /// names, types and nullability become part of the key, the schema's own metadata does not.
     pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
         use fmt::Write;
         // The Debug format quotes and escapes, so a name with a line break cannot imitate the next line.
