@@ -247,8 +247,8 @@ class Mix(Loader):
         The epoch under way continues with the new weights, which may change its number of steps. A state contains the
         weights, so a mix that is made with the same arguments continues with them. Every rank must set the same weights
         at the same step. Batches that the mix has prepared ahead are made again from other
-        rows. ``memory`` was divided among the sources by the weights that the mix was made with: a source whose
-        share is now larger takes more for its batches.
+        rows. ``memory`` was divided among the sources by the weights that the mix was made with: a source
+        whose share is now larger takes more for its batches.
 
         Parameters
         ----------

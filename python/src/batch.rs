@@ -115,8 +115,8 @@ impl Batch {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
-    /// Makes the arrays of all columns of numbers when the first array of the batch is read, and records one
-    /// time for all. The arrays are views: recording a time for each would take longer than making it.
+    /// Makes the arrays of all columns of numbers when the first array of the batch is read, and records how
+    /// long this takes in all. The arrays are views: to time each of them would take longer than to make it.
     fn make_numbers(&self, py: Python<'_>) -> PyResult<()> {
         if self.has_numbers.set(py, ()).is_err() {
             return Ok(());

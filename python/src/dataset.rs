@@ -115,7 +115,8 @@ impl Dataset {
     }
 
     /// The path of each file that holds rows, relative to the location that was opened, and the rows of each
-    /// of its row groups without those that a table has deleted. A file with deleted rows counts as one.
+    /// of its row groups without those that a table has deleted. A file with deleted rows has a
+    /// single number, for all of its row groups together.
     fn layout(&self) -> Vec<(String, Vec<u64>)> {
         let catalog = self.dataset.catalog();
         let mut files: Vec<(usize, Vec<u64>)> = Vec::new();

@@ -48,7 +48,7 @@ const BYTES_PER_TURN: usize = 16 << 20;
 /// rows : int or sequence of int, optional
 ///     Row number of the first image, from which the others are counted on, or a row number for each image.
 ///     Default: 0. Images with equal seed, epoch, row number and column get equal random draws. A loader
-///     with this seed and epoch makes the same draws for the row with this number, counted as stored.
+///     with this seed and epoch makes the same draws for the row with this number in stored order.
 /// column : str, default "image"
 ///     Name of the column that the loader would read.
 /// out : numpy.ndarray, optional

@@ -88,7 +88,8 @@ pub(crate) fn reported<T: Send + 'static>(
         }
         if let Err(raised) = goes_on {
             advance.is_unwanted.store(true, Relaxed);
-            // This thread waits until the work notices this and ends, so that no thread is left behind.
+            // The work ends when it notices `is_unwanted`. This thread waits for that, so that no thread is
+            // left behind.
             py.detach(move || drop(receive.recv()));
             return Err(raised);
         }

@@ -1,4 +1,4 @@
-//! The command line program, which is also the binary that cargo installs.
+//! Runs the command line program from Python. It is the same program as the binary that cargo installs.
 
 use std::ffi::OsString;
 

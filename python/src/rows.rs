@@ -8,8 +8,8 @@
 //! | a type of numbers or times | their bytes |
 //! | `text`, `binary` | offsets of int64, and all bytes |
 //! | `list` | offsets of int64, and the node of the items |
-//! | `struct` | the rows, and name and node of each field |
-//! | `tensor` | the shape, and the node of all numbers |
+//! | `struct` | the number of rows, and name and node of each field |
+//! | `tensor` | the number of rows, the shape, and the node of all numbers |
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::errors::{IntoPython, internal};
 use crate::interrupt::interruptible;
 
-/// Some rows of a part that is written.
+/// Rows that Python made, as Arrow. [`write_row_group`] joins several of these and writes them to a file.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct MadeRows(RecordBatch);
 
@@ -172,7 +172,7 @@ fn tensor(name: &str, shape: &[usize], item: DataType) -> Field {
     ]))
 }
 
-/// A copy that is aligned for every type.
+/// Copies the bytes into a buffer that is aligned for every type.
 fn buffer(bytes: &Bound<'_, PyBytes>) -> Buffer {
     Buffer::from_slice_ref(bytes.as_bytes())
 }
