@@ -60,8 +60,8 @@ impl Gather for MaskedCodec {
         self.filled.delivered(stored)
     }
 
-    /// Also returns the rows with nulls inside their lists as bad, if the user gave no fill: the mask marks
-    /// them as present.
+    /// Also returns rows with nulls inside their lists as bad, if the user gave no fill, because the mask
+    /// would mark such rows as present.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let (gathered, mut refused) = self.filled.gather(sources, selection)?;
         if self.may_refuse && sources.iter().any(|source| has_nulls_in_rows(*source)) {

@@ -165,7 +165,8 @@ impl<'a> Nested<'a> {
 
 /// Builds a column of nested lists, row by row.
 pub(super) struct NestedRows {
-    /// For each depth, the index in the next depth at which each list ends.
+    /// `ends[depth]` starts with 0, followed by the end of each list at that depth: its index among the lists
+    /// at the next depth, or at the last depth among the numbers (or the lists of `width` numbers).
     ends: Vec<Vec<i64>>,
     numbers: Vec<f32>,
     /// The length of the innermost lists, if all have the same length.

@@ -15,22 +15,25 @@ use super::write::{STACKED_TOGETHER, stacked_bytes, write_blocks};
 use crate::batch::narrow_bits;
 use crate::column::StackBlock;
 
-/// The most bytes of a row of a block. Larger pieces of a row are copied hardly faster, and the memory of a
-/// larger block is new to the process each time, while that of a smaller one was just freed by other columns.
+/// The most bytes that a row of a block may have. Longer rows are hardly copied any faster, and they make the
+/// block larger. A large block gets fresh memory from the system each time, whereas a small one gets memory
+/// that other columns have just freed.
 const BLOCK_BYTES: usize = 256;
 
-/// The most bytes of the columns that are written together, which a second-level cache holds.
+/// The most bytes that the columns written together may have in a row group, so that they fit in a
+/// second-level cache.
 const MAX_TOGETHER_BYTES: u64 = 1 << 20;
 
 impl StackBlock {
-    /// Whether columns of this type can be in a block: their values are bytes side by side.
+    /// Whether columns of this type can be in a block: their values must have 1, 2, 4 or 8 bytes each.
     pub(crate) fn takes(stored: &DataType) -> bool {
         stored.primitive_width().is_some_and(|width| matches!(width, 1 | 2 | 4 | 8))
     }
 
     /// The most columns of this type in a block, if row groups have up to `rows` rows.
     pub(crate) fn most_columns(stored: &DataType, rows: u64) -> usize {
-        // The values of a row group are counted in 32 bits.
+        // `counted` limits the columns so that a row group of the block has fewer than 2^31 values, because
+        // the values are counted in 32 bits.
         let counted = usize::try_from(u64::from(u32::MAX) / 2 / rows.max(1)).unwrap_or(usize::MAX);
         (BLOCK_BYTES / stored.primitive_width().unwrap_or(1)).min(counted).max(1)
     }
@@ -61,7 +64,8 @@ impl StackBlock {
         new_null_array(self.item.data_type(), self.len() * rows)
     }
 
-    /// The bytes of the values of each source, if they are delivered as they are.
+    /// The bytes of the values of each source, in the order of `values`; `None` if the codec of the columns
+    /// changes values, or if one of them is null.
     ///
     /// # Errors
     /// [`forebay_base::ErrorKind::Internal`] if they do not have the type of the block.

@@ -9,14 +9,15 @@ use forebay_base::{Error, ErrorKind, Result};
 /// column, fill a line of the processor's cache.
 pub(crate) const STACKED_TOGETHER: usize = 16;
 
-/// The number of rows of whole columns that are written before those after them, so that neighbouring lines
-/// of a row are written while they are in the processor's cache.
+/// The number of rows for which [`write_blocks`] writes all columns before it goes on to the next rows.
+/// Neighbouring cache lines of a row are then written while they are in the processor's cache.
 const ROWS_PER_TURN: usize = 1 << 10;
 
 /// The number of bytes of a register.
 const REGISTER: usize = 16;
 
-/// Writes whole columns whose values have `width` bytes side by side into rows of as many values.
+/// Writes whole columns side by side into a matrix, whose rows get one value of each column. Each value has
+/// `width` bytes.
 pub(super) fn write_blocks(width: usize, columns: &[ArrayRef], matrix: &mut [u8]) -> Result<()> {
     let row = width * columns.len();
     for (turn, rows) in matrix.chunks_mut(row * ROWS_PER_TURN).enumerate() {
@@ -29,8 +30,8 @@ pub(super) fn write_blocks(width: usize, columns: &[ArrayRef], matrix: &mut [u8]
     Ok(())
 }
 
-/// Writes columns whose values have `width` bytes side by side into rows of `row` bytes; the first of them is
-/// column `first` of the rows.
+/// Writes columns side by side into a matrix whose rows have `row` bytes. Each value has `width` bytes. The
+/// first of these columns becomes column `first` of the matrix.
 pub(super) fn write_columns(
     width: usize,
     columns: &[ArrayRef],
@@ -78,12 +79,13 @@ fn write_values<'a, const WIDTH: usize>(
     }
 }
 
-/// Writes as many rows as fill a register with the values of a column at a time, and returns the number of
-/// rows that were written; the last ones, which do not, are left.
+/// Writes rows in groups. In each group, the values of one column fill a register. Returns the number of rows
+/// that were written: the last rows are left out if they do not fill a group.
 ///
-/// Registers are interleaved: in each round, the highest bit of a register's number becomes the lowest bit of
-/// the places of its values. After four rounds all bits have gone there, so that the values of one row are
-/// side by side.
+/// Registers are interleaved in four rounds. At first the number of a register is the number of its column.
+/// In each round, the highest bit of a register's number becomes the lowest bit of the places of its values.
+/// In the end all four bits of the column's number are the lowest bits of a value's place among all values, so
+/// that the values of one row are side by side.
 fn write_registers<const WIDTH: usize>(
     columns: &[&[u8]; STACKED_TOGETHER],
     at: usize,

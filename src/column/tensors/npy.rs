@@ -10,7 +10,8 @@ use super::spec::Tensor;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The longest text of a header that is read, in bytes. For an array of numbers it has about a hundred.
+/// The longest header text that is read, in bytes. The header of an array of numbers has about a hundred
+/// bytes.
 const MAX_TEXT: usize = 64 << 10;
 
 /// The most bytes of an array's values, if its shape is not known in advance.
