@@ -440,7 +440,7 @@ impl DiskCache {
                 Ok(Some(slot))
             }
             Ok(None) => self.damaged(path),
-            // The file is shorter than it was a moment ago.
+            // The file ends before the length that its metadata gave, so it was truncated meanwhile.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(path),
             Err(error) => {
                 // The disk cannot read this file, so the file is removed and not read again.
@@ -485,7 +485,7 @@ impl DiskCache {
         Ok(Some(slot))
     }
 
-    /// Counts a file that is not what its name says, and removes it if possible.
+    /// Counts a file at the path of an entry that is not a sound entry, and removes it if possible.
     fn damaged(&self, path: &Path) -> io::Result<Option<index::EntrySlot>> {
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {
@@ -583,7 +583,7 @@ impl DiskCache {
             Declined::Fault(error) => {
                 self.0.health.failed(Half::Write, self.folder(), format!("{doing}: {error}"));
             }
-            // The ledger could be written, so the disk works.
+            // The ledger could be opened and locked, so the disk works.
             Declined::Full => self.0.health.works(Half::Write),
             Declined::TooLarge
             | Declined::Busy

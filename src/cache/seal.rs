@@ -32,8 +32,8 @@ use super::guard::Guarded;
 /// The time of modification of an unchanged entry: the first second of the year 2000.
 const SEALED: Timespec = Timespec { tv_sec: 946_684_800, tv_nsec: 0 };
 const OMITTED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-/// How long after the beginning of a write the file is not trusted, since the kernel notes only when a write
-/// begins.
+/// For this time after a file was last modified, a program may still be writing to it, because the kernel
+/// sets the time of modification when a write begins.
 const UNTRUSTED_TIME: Duration = Duration::from_secs(1);
 
 /// The metadata of a file, without its time of access.

@@ -31,8 +31,8 @@ use super::points::{self, Point};
 const FREE_DISK_DIVISOR: u64 = 10;
 /// The bytes of the disk that are left free at least.
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
-/// How often the folder is counted while it is full, since others may have removed files. Counting 20,000
-/// entries takes 50 ms.
+/// While the cache is full, its files are counted again after this time, because other processes may have
+/// removed some. Counting 20,000 entries takes 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
 
 /// How far the kernel's clock for the times of files may be behind: it goes in steps of 1 to 10 ms.
@@ -134,7 +134,7 @@ impl Space {
         state.full_since = None;
     }
 
-    /// Whether there was no space a short time ago.
+    /// Whether an entry did not fit into the cache less than [`COUNT_EVERY`] ago, in this epoch.
     pub(super) fn is_full(&self) -> bool {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use super::*;
 
 const SHORT: Duration = Duration::from_millis(200);
-/// A patience that ends only if a wait would never end.
+/// A patience that runs out only if the wait would otherwise never end.
 const LONG: Duration = Duration::from_secs(600);
 
 fn mine(claim: Claim) -> Guard {
@@ -87,7 +87,8 @@ fn a_claim_ends_with_the_process_that_held_it() {
         });
         quickest = quickest.min(start.elapsed());
     }
-    // Other programs can hold the cores in one round, but who waits for something else waits in all.
+    // Other programs may make some rounds slow. All rounds are slow only if the waiting thread does not
+    // notice the killed process.
     assert!(quickest < Duration::from_secs(1), "{quickest:?}");
 }
 

@@ -191,7 +191,7 @@ fn four_processes_together_stay_within_the_limit_at_every_moment() {
             most = on_disk(&kept).max(most);
             samples += 1;
         }
-        // Enough was seen of a full cache, or it is never full.
+        // The test ends early if it has taken enough samples and has seen the cache almost full.
         let enough = samples > 100 && most >= limit - entry_bytes();
         if start.elapsed() > Duration::from_secs(if enough { times(3, 600) } else { 1200 }) {
             std::fs::write(&stop, "").unwrap();

@@ -120,8 +120,8 @@ impl Arrays {
         HashMap::from([(KIND.to_owned(), kind.to_owned()), (SHAPE.to_owned(), format!("[{shape}]"))])
     }
 
-    /// The most bytes that the lists of an array take, as a multiple of the bytes of its values: lists also
-    /// have offsets.
+    /// The factor by which the lists of an array may take more bytes than its values, because lists also have
+    /// offsets.
     pub(super) fn growth(&self) -> usize {
         match self.item {
             Item::Text | Item::Bytes => 3,

@@ -149,7 +149,7 @@ impl ListedValues {
     }
 }
 
-/// The texts of an array, whose characters have four bytes each and are followed by zeros.
+/// The texts of an array. Each character takes four bytes, and zeros fill each text to `width` bytes.
 fn texts_in(values: &[u8], width: usize, count: usize) -> Result<Vec<String>> {
     let text = |at: usize| {
         let characters = values[at * width..(at + 1) * width].as_chunks::<{ size_of::<char>() }>().0;

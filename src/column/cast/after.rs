@@ -17,8 +17,8 @@ struct CastAfter {
     to: DataType,
 }
 
-/// Adds a cast to `to` as the last step of a column. A column that has this type already, or that does not
-/// gather its values, is returned unchanged.
+/// Adds a cast to `to` as the last step of a column. A column is returned unchanged if it has this type
+/// already, or if its codec is neither `Codec::Gather` nor `Codec::GatherOf`.
 ///
 /// # Errors
 /// `Invalid` for a column that cannot be cast.

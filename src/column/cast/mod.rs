@@ -104,7 +104,7 @@ pub(crate) struct CastCodec {
     to: DataType,
     /// The type of the cast column, which `inner` sees.
     seen: DataType,
-    /// The most bytes of a cast value, as a multiple of the bytes of its stored value.
+    /// The largest factor by which a cast value takes more bytes than its stored value.
     growth: usize,
 }
 
