@@ -289,7 +289,8 @@ impl SourceRows {
     fn new(sources: &[Arc<Resident>]) -> Self {
         let mut rows: Vec<Arc<Rows>> = Vec::new();
         let mut known = HashMap::new();
-        // Neighbouring sources often share their rows.
+        // `last` has the rows of the previous source and their index, because neighbouring sources often
+        // share their rows.
         let mut last = (std::ptr::null(), 0);
         let of = sources.iter().map(|source| {
             source.with_rows(|found| {
@@ -657,7 +658,7 @@ impl Collation {
         if !is_key {
             return Ok(None);
         }
-        // Rows may be empty; then no pick names them, and a null takes the place of their value.
+        // If an array is empty, no pick has a row of it, and a null takes the place of its value.
         let first = |array: &&dyn Array| match array.is_empty() {
             true => new_null_array(array.data_type(), 1),
             false => array.slice(0, 1),
@@ -959,7 +960,8 @@ impl Collation {
         }
         if collator.row_mask {
             let sample = |at: usize| kept.as_ref().map_or(at, |kept| kept[at]);
-            // Only the first of the repeats of a sample that replace others counts.
+            // The mask is true for the first delivery of a sample, and false for its repeats in place of
+            // other samples and for samples that repeat those of another rank.
             let is_first = |at: usize| at == 0 || sample(at - 1) != sample(at);
             let is_own = |at: usize| sample(at) < samples - self.request.repeated;
             let counts = BooleanBuffer::collect_bool(delivered, |at| is_first(at) && is_own(at));

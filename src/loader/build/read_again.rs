@@ -42,8 +42,8 @@ impl LoaderBuilder {
         let Some(cache) = self.open_cache()? else { return Ok(without) };
         let why = match self.among {
             1 => without.why_read_again(io, &cache),
-            // The memory of a mix is divided among its sources later, so it is not yet known whether all rows
-            // fit into it.
+            // A source of a mix with an exact shuffle keeps its cache: the memory is divided among the sources
+            // later, so it is not known yet whether all rows of the source fit into its part.
             _ if without.order.is_exact() => None,
             _ => without.why_faster(io, &cache),
         };
@@ -85,8 +85,8 @@ impl Settled {
         }
     }
 
-    /// Compares the measured costs of rows that do not stay in memory, which this run or an earlier one
-    /// measured. Says why reading them again is not slower than a cache; `None` if the cache is faster.
+    /// For rows that do not stay in memory, says why reading them again is not slower than a cache; `None` if
+    /// the cache is faster, or if the costs are not known. They are measured now, or were by an earlier run.
     fn why_faster(&self, io: &IoRuntime, cache: &DiskCache) -> Option<String> {
         // A cache does not keep row groups that are read in pieces.
         if !self.fetcher.reads.pieces.is_empty() {

@@ -42,8 +42,8 @@ pub(super) struct FoundSamples {
     pub(super) largest: Option<u64>,
     /// A warning about classes that no row has.
     pub(super) warning: Option<String>,
-    /// The rows that cannot be in a sample, and that this rank counts. At most one more than may be skipped
-    /// is listed.
+    /// The rows that cannot be in a sample, and that this rank counts. The list has at most one row more than
+    /// the number of bad rows that may be skipped.
     pub(super) left_out: Vec<BadRow>,
 }
 
@@ -202,7 +202,7 @@ impl LoaderBuilder {
     }
 
     /// The number of rows of a window for which a column is delivered, and whether these rows share their
-    /// random draws. `None` if samples are not windows.
+    /// random numbers. `None` if samples are not windows.
     pub(super) fn rows_of_window(&self, name: &str) -> Option<(usize, Frames)> {
         match &self.spec.samples {
             Samples::Windows(window) => Some((rows_of(window, name).len(), window.drawn_frames())),

@@ -19,8 +19,8 @@ use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
 use crate::shard::{CostRanks, Mixing, OrderSpec};
 
-/// An allowance for the memory that samples of several rows need beside their rows, until it is known: the
-/// memory of the rows divided by this number.
+/// Samples of several rows need memory in addition to their rows. Until its size is known, it is assumed to
+/// be the memory of the rows divided by this number.
 const SAMPLES_DIVISOR: u64 = 32;
 
 /// The pages to read, by the indices of row groups. Other row groups are read as a whole.
@@ -122,7 +122,7 @@ impl LoaderBuilder {
         Ok((!pages.is_empty()).then(|| Arc::new(pages)))
     }
 
-    /// The first rows of row groups that belong to samples which begin in an earlier row group.
+    /// Reads the first rows of each row group that belong to a sample which begins in an earlier row group.
     fn heads_of(&self, io: &IoRuntime, checked: &Checked, samples: &SampleIndex) -> Result<Arc<Heads>> {
         if !samples.run_on() || self.plan_only {
             return Ok(Arc::default());

@@ -44,7 +44,7 @@ pub(super) struct Settled {
     pub(super) threads: usize,
     pub(super) columns: Delivered,
     pub(super) fetcher: Fetcher,
-    /// Keeps the opened files open as long as the loader.
+    /// Keeps the files open as long as the loader exists.
     pub(super) reading: Reading,
     pub(super) selected: SampleIndex,
     pub(super) order: OrderSpec,

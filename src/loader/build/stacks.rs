@@ -169,7 +169,7 @@ impl LoaderBuilder {
     }
 
     /// The blocks among the columns of a stack: neighbours that are stored in one type and have the same
-    /// options. A cache has rows as they are stored, so there are none then.
+    /// options. Empty with a cache, because rows from a cache are in memory as they are stored.
     fn blocks(
         &self,
         projection: &Projection,

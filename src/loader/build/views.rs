@@ -15,7 +15,8 @@ impl LoaderBuilder {
         self.spec.with_option(|column| column.views.as_ref())
     }
 
-    /// Makes the columns of first views, which take the places of the stored columns.
+    /// Makes the column of the first view of each image column with several views. It takes the place of the
+    /// image column.
     pub(super) fn viewed(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<(&str, Column)>> {
         let columns = self.all_views().map(|(name, views)| {
             let field = self.read_column(read, name, "decode")?;

@@ -14,8 +14,8 @@ use crate::column::{Codec, GatheredRows, STACKED_TOGETHER, StackBlock, StackColu
 /// The advice for a null in a column of a stack.
 const NULL_HINT: &str = "give a value with `fill_null`, or a mask with `null_mask`";
 
-/// The most bytes of a matrix that are written with all blocks before the next rows are, so that they stay in
-/// the processor's cache.
+/// The rows of a matrix are written in turns of at most this number of bytes, so that these rows stay in the
+/// processor's cache while each block writes its columns of them.
 const BYTES_PER_TURN: usize = 128 << 10;
 
 /// The blocks of all stacks, which row groups hold as lists.
@@ -27,8 +27,8 @@ pub(crate) struct StackBlocks {
 }
 
 impl StackBlocks {
-    /// The blocks of these codecs, if there are any and making them `is_worthwhile` for each; `held` is the
-    /// form in which row groups hold the columns otherwise.
+    /// The blocks of the stacks among `codecs`; `None` without blocks, or if `is_worthwhile` is false for one.
+    /// `held` has the columns as row groups would hold them without blocks.
     pub(crate) fn new(
         codecs: &[Codec],
         held: &Schema,
@@ -37,7 +37,7 @@ impl StackBlocks {
         let mut blocks: Vec<Arc<StackBlock>> = Vec::new();
         for codec in codecs {
             let Codec::Stack(stack) = codec else { continue };
-            // The mask of a stack is made from the same columns.
+            // A stack and its mask are two codecs with the same blocks, so each block is taken only once.
             let is_new = |block: &&Arc<StackBlock>| blocks.iter().all(|known| known.places != block.places);
             let new: Vec<Arc<StackBlock>> = stack.blocks().iter().filter(is_new).cloned().collect();
             blocks.extend(new);
@@ -89,7 +89,7 @@ impl Collation {
         Ok((matrix, view.bad_among_all(bad).collect()))
     }
 
-    /// Writes the columns of a stack that are in no block, from the first to the one before the last given.
+    /// Writes the columns `first..end` of a stack, which are in none of its blocks.
     fn members(
         &self,
         (first, end): (usize, usize),
@@ -204,7 +204,7 @@ fn nulls(values: &dyn Array) -> Vec<(usize, Error)> {
     missing.map(|row| (row, error())).collect()
 }
 
-/// Cuts runs into turns of at most `most` rows, each with its number of rows.
+/// Cuts `runs` into turns of at most `most` rows. Each turn is returned as its number of rows and its runs.
 fn turns(runs: &[Run], most: usize) -> impl Iterator<Item = (usize, Vec<Run>)> {
     let mut left = runs.iter().copied();
     let mut begun: Option<Run> = None;
