@@ -193,7 +193,7 @@ impl Epoch {
             }
         }
         if self.owed == 0 {
-            // The time since the last batch counts as the consumer's own work.
+            // The last batch was taken before, so the time since then is counted as the consumer's own work.
             if is_consumed {
                 watch.asks();
                 watch.gets_nothing();
@@ -268,8 +268,8 @@ impl Running {
             }
             Passes::Mixed(course) => {
                 let taken = course.next(generation, timeout, skipped);
-                // Each pass over a source has its own watch; from here on the consumer's time counts for the
-                // whole epoch.
+                // The passes over the sources have watches of their own, which `next` may have begun. From here
+                // on, the epoch's watch records the consumer's time.
                 self.watch.begins();
                 taken
             }

@@ -76,7 +76,7 @@ impl HandOver {
         self.pass_on(pending)
     }
 
-    /// Waits until the memory of these batches is free, before any of them is made.
+    /// Waits until `bytes` bytes of memory are free, for batches that are then made.
     pub(super) fn memory(&self, bytes: u64) -> Result<BytesPermit, Stopped> {
         match self.permits.acquire_bytes(bytes, &self.untaken) {
             Some(memory) => Ok(memory),

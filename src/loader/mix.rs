@@ -211,8 +211,8 @@ impl Mixture {
         let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
         run.rule.schedule = schedule;
         if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {
-            // At the beginning of an epoch, the plan begins anew. Otherwise the epoch before would be planned
-            // again with the new weights, and might not end where it ended.
+            // At the beginning of an epoch, the run's plan starts at that epoch. If it still started at an
+            // earlier one, that epoch would be planned again with the new weights, and might end elsewhere.
             run.origin =
                 Origin { epoch, step: plan.first_step, passes: plan.passes.clone(), taken: vec![0; sources] };
         }

@@ -1,5 +1,5 @@
-//! Tests loaders over tables of a toy format, whose list of files may lack facts, such as numbers of rows,
-//! that then come from the files themselves.
+//! Tests loaders over tables of a toy format. The table's list of files may leave out facts, such as the
+//! number of rows in a file. These are then read from the files.
 
 mod toy;
 
@@ -349,7 +349,8 @@ fn a_file_that_is_replaced_before_a_filter_asks_for_its_statistics_is_an_error()
     }
 }
 
-/// The first few MiB of a catalogue do not count against the budget, but that of many files is larger.
+/// A catalogue counts against the budget only beyond its first few MiB. That of 1,000 files is smaller, that
+/// of 40,000 files is larger than the budget.
 #[test]
 fn what_many_files_take_is_part_of_the_budget() {
     const MEMORY: u64 = 8 << 20;

@@ -36,16 +36,16 @@ pub(super) struct Course {
     steps: Steps,
     /// The number of rows that all sources and ranks deliver up to the end of the current step.
     row: u64,
-    /// The batches of the current step that have not arrived, each by its source and pass, and those that
-    /// have.
+    /// `awaited` has the source and the pass of each batch of the current step that has not arrived, and
+    /// `taken` has the batches that have arrived, each with its source.
     awaited: VecDeque<(usize, u64)>,
     taken: Vec<(usize, Made)>,
     /// For each source, the number of bad rows that were left out of its current pass.
     skipped: Vec<u64>,
     /// The bad rows of the current step.
     bad: Vec<BadRow>,
-    /// The joined batches that were not returned yet, and for each of them the counts that become current
-    /// when it is returned.
+    /// `refill` has the joined batches that were not returned yet, and `joined` has for each of them the
+    /// counts that become current when it is returned.
     refill: Refill,
     joined: VecDeque<Joined>,
     /// The number of the next step to return, and for each source the number of bad rows that its pass left
@@ -316,7 +316,7 @@ impl Course {
                 none.insert(Box::new(course))
             }
         };
-        // The bad rows at the beginning of the epoch were reported before.
+        // The bad rows that `beginning` finds are dropped, because they were reported earlier in the epoch.
         let Some(step) = beginning.next(generation, timeout, &mut Vec::new())? else { return Ok(false) };
         self.refill.set_first(step.stand_in()?);
         self.beginning = None;
