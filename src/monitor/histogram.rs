@@ -11,13 +11,14 @@ const BITS: u32 = 6;
 /// The number of equal steps between two powers of two.
 const STEPS: u64 = 1 << BITS;
 
-/// The number of binary digits of the longest duration that can be told from longer ones: 2^43 ns is more
-/// than two hours.
+/// The number of binary digits of the longest duration. A duration of 2^43 ns (more than two hours) or more
+/// is counted as this longest one.
 const DIGITS: u32 = 43;
 
 /// The number of [bins](Histogram::bins) per power of ten.
 const BINS_A_DECADE: f64 = 10.0;
-/// The upper end of the first bin, in nanoseconds: a batch that is ready arrives within about a microsecond.
+/// The upper end of the first bin, in nanoseconds. Shorter durations need no other bin, because even a batch
+/// that is ready takes about a microsecond to arrive.
 const FIRST_BIN: u64 = 1_000;
 
 const BUCKETS: usize = ((DIGITS - BITS + 1) as usize) << BITS;

@@ -10,7 +10,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The number of bytes that one permit of the semaphore stands for: small enough for small row groups, and
-/// large enough that a `u32` can count 16 TiB of them.
+/// large enough that a `u32` can count the units of 16 TiB.
 const UNIT_BYTES: u64 = 4096;
 
 /// How many bytes a row group may take beyond the whole budget if no other row group has a permit. A loader

@@ -12,7 +12,7 @@ use crate::samples::{EpochSamples, Head};
 use crate::shard::Part;
 
 /// Decodes the fetched bytes of a part (a run of rows of a row group). The rows may take up to
-/// [`ALONE_BEYOND`] bytes more than `limit`. A row group may do so if no other row group has memory.
+/// [`ALONE_BEYOND`] bytes more than `limit`, because the only row group that has memory may do so.
 pub(crate) fn read(
     fetcher: &Fetcher,
     samples: &EpochSamples,

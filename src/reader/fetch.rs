@@ -384,7 +384,7 @@ impl Fetcher {
         self.reads.heads.pages(head.group).or_else(all)
     }
 
-    /// Asks the cache for a part's row group: it is in the cache, or this loader has to fetch it.
+    /// Asks the cache for a part's row group. If the cache does not have it, this loader has to fetch it.
     async fn turn(&self, part: &Part) -> Lookup {
         let row_cache = self.reads.row_cache.clone().filter(|_| self.reads.pieces.piece_of(part).is_none());
         let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };

@@ -84,8 +84,8 @@ fn write_values<'a, const WIDTH: usize>(
 ///
 /// Registers are interleaved in four rounds. At first the number of a register is the number of its column.
 /// In each round, the highest bit of a register's number becomes the lowest bit of the places of its values.
-/// In the end all four bits of the column's number are the lowest bits of a value's place among all values, so
-/// that the values of one row are side by side.
+/// In the end all four bits of the column's number are the lowest bits of a value's place among all values,
+/// so that the values of one row are side by side.
 fn write_registers<const WIDTH: usize>(
     columns: &[&[u8]; STACKED_TOGETHER],
     at: usize,

@@ -4,8 +4,7 @@
 use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
-/// Some work on a batch is delayed until the batch is first read. This says whether the consumer waits for
-/// it.
+/// Says whether the consumer waits for work on a batch that was delayed until the batch is first read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) enum Look {
     /// The consumer is not known to wait for the work.

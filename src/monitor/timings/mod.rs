@@ -44,8 +44,8 @@ pub(crate) struct Idle {
     pub(crate) blocked: u64,
 }
 
-/// The time `at` which the consumer last got a batch, and the epoch of the batch. The time from then until
-/// its next request counts as the consumer's own work.
+/// The batch that the consumer got last: its `epoch`, and the time `at` when it arrived. The time from then
+/// until the consumer's next request counts as the consumer's own work.
 #[derive(Clone, Copy, Debug)]
 struct Had {
     epoch: u64,
