@@ -268,8 +268,8 @@ impl Running {
             }
             Passes::Mixed(course) => {
                 let taken = course.next(generation, timeout, skipped);
-                // Each pass over a source has a watch of its own, which `next` may have begun. From here on, the
-                // epoch's watch records the consumer's time.
+                // Each pass over a source has a watch of its own, which `next` may have begun. From here on,
+                // the epoch's watch records the consumer's time.
                 self.watch.begins();
                 taken
             }
