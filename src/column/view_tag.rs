@@ -1,4 +1,5 @@
-//! Gives each view of an image random draws of its own, which do not depend on those of the other views.
+//! Gives each view of an image its own random values, for instance for crops, which do not depend on the
+//! other views.
 
 use forebay_image::RowKey;
 

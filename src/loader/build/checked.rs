@@ -49,8 +49,8 @@ pub(super) struct Checked {
 }
 
 impl LoaderBuilder {
-    /// Checks the options of this builder, in which column names have replaced the patterns. `spec` has the
-    /// same options with the patterns, and gets the defaults.
+    /// Checks the options of this builder, whose patterns were replaced by column names. `spec` has the
+    /// options with the patterns, and is returned with the defaults filled in.
     pub(super) fn checked(&self, mut spec: LoaderSpec, store: Store) -> Result<Checked> {
         self.check_numbers()?;
         check_handles()?;

@@ -32,7 +32,7 @@ pub(super) struct Delivered {
     pub(super) decoded: usize,
     /// The fields of the columns of all codecs, and of `row_id` and `row_mask`.
     pub(super) all: SchemaRef,
-    /// The schema of batches, which lacks the columns that a stack delivers.
+    /// The schema of batches. It lacks the columns whose values are delivered in a stack.
     pub(super) schema: SchemaRef,
     pub(super) form: SampleForm,
     pub(super) lengths: RowBytes,

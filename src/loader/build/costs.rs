@@ -40,7 +40,7 @@ impl LoaderBuilder {
         Err(Error::invalid(format!("`balance` was given, but samples are {samples}")).hint("leave it out"))
     }
 
-    /// The rank of each sample in the order by cost; `None` if `balance` is not used.
+    /// The position of each sample when the samples are sorted by cost; `None` if `balance` is not used.
     pub(super) fn cost_ranks(
         &self,
         io: &IoRuntime,

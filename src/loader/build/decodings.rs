@@ -109,7 +109,7 @@ impl LoaderBuilder {
         Column::gathered(codec, stored).map_err(|error| error.at(place))
     }
 
-    /// Makes the mask of a padded column compute the lists from the arrays in the column's cells first.
+    /// If the cells of a padded column hold arrays, the codec of its `mask` first converts them to lists.
     pub(super) fn mask_of_arrays(&self, mask: Column, stored: &Field) -> Column {
         match (mask, self.arrays(stored.name())) {
             (Column { codec: Codec::GatherOf(column, inner), field }, Some(arrays)) => {

@@ -337,7 +337,7 @@ fn divide(
     let rows: Vec<u64> = (0..checked.len()).map(|source| most_rows(&run.rule, split, source)).collect();
     let needs = checked.iter().enumerate().map(|(at, source)| source.settled.least(rows[at], portion(at)));
     let needs: Vec<u64> = needs.collect();
-    // The rows of several sources are copied into one batch.
+    // `copy` is the memory of a batch into which the rows of several sources are copied.
     let copy =
         checked.iter().zip(&rows).map(|(source, rows)| source.settled.row_bytes().saturating_mul(*rows));
     let copy = if checked.len() > 1 { copy.sum() } else { 0 };

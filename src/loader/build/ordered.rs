@@ -28,8 +28,8 @@ pub(super) struct Ordered {
     pub(super) split: Split,
     /// The settings for reading row groups, or pieces of them, from the store or a cache.
     pub(super) reads: Reads,
-    /// The division of the memory. The row groups and the lists that mix a window still have one share
-    /// together.
+    /// The division of the memory, in which the row groups and the lists that mix a window do not have
+    /// separate shares yet.
     pub(super) sizing: Sizing,
 }
 
@@ -112,8 +112,8 @@ impl LoaderBuilder {
     }
 }
 
-/// The number of bits that a row takes in the widest of the narrow columns, which are copied into their
-/// shuffled order.
+/// The number of bits of a row in the widest narrow column. Narrow columns are those that are copied into
+/// their shuffled order.
 fn dealt_bits(checked: &Checked) -> u64 {
     let fields = checked.reads.projection.schema().fields();
     let dealt = fields.iter().zip(checked.columns.lengths.keys()).filter(|(_, is_key)| !is_key);
