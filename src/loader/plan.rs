@@ -307,11 +307,12 @@ impl MixMemory {
         let each = planned.iter().enumerate().map(|(source, this)| this.memory_in(plan, source, split));
         let each: Vec<MixMemory> = each.collect();
         let sum = |of: fn(&MixMemory) -> u64| each.iter().map(of).fold(0, u64::saturating_add);
-        // The batches of several sources are copied into one.
+        // `copy` is the memory of the batches into which the batches of several sources are copied.
         let copy =
             if planned.len() > 1 { planned.iter().map(|this| this.sizing.batch_bytes()).sum() } else { 0 };
         let most_memory = sum(|source| source.most_memory).saturating_add(copy).min(memory);
-        // Each source's figure includes the threads and the allocator, which all sources share.
+        // `shared` is subtracted, because the `expected_memory` of each source includes the threads and the
+        // allocator, which all sources share.
         let read = each.iter().filter(|source| source.expected_memory > 0).count() as u64;
         let shared = read.saturating_sub(1) * OVERHEAD_BYTES;
         let expected = sum(|source| source.expected_memory).saturating_add(copy).saturating_sub(shared);

@@ -96,8 +96,8 @@ struct ProgressState {
     /// Whether an iterator over the epoch of `at` was returned. If so, the next iterator is for the following
     /// epoch.
     begun: bool,
-    /// The number of the iterator whose receipts move `at`. A saved position that is set gets a new number,
-    /// so that receipts of earlier iterators are ignored.
+    /// The number of the iterator whose receipts move `at`. The number also changes when a saved position is
+    /// set, so that receipts of earlier iterators are ignored.
     generation: u64,
 }
 

@@ -92,7 +92,7 @@ impl Rejections {
         (rows, Ok(Receipt { skipped, ..after.clone() }))
     }
 
-    /// Adds rows that replace rejected ones to the number of repeated rows.
+    /// Counts `rows` more repeated rows, which replace rejected ones.
     pub fn repeats(&self, rows: u64) {
         self.monitor.padded.fetch_add(rows, Relaxed);
     }

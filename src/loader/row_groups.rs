@@ -105,7 +105,7 @@ pub(super) struct RowGroupDecoder {
 
 impl RowGroupDecoder {
     /// The number of row groups for the cache that may be decoded at once, before the plan needs them. It is
-    /// half the number of threads, or 1, because batches are made on the same threads.
+    /// half the number of threads, but at least 1, because batches are made on the same threads.
     pub(super) fn at_once(&self) -> usize {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
@@ -139,9 +139,9 @@ impl RowGroupDecoder {
         pending
     }
 
-    /// Decodes several parts into one batch of rows. Returns the parts as an `Err` if this is not possible or
-    /// a part is damaged. It also does so if the decoded rows were moved to the memory in which rows stay for
-    /// later epochs; the `found` of each part then refers to these rows.
+    /// Decodes several parts into one batch of rows. Returns the parts as an `Err` if they cannot be decoded
+    /// together, or if a part is damaged. Also returns them as an `Err` after moving the rows to the memory
+    /// in which rows stay for later epochs; the `found` of each part then refers to these rows.
     fn decode_together(
         &self,
         (mut bunch, deals): Bunch,

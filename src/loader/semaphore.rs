@@ -91,7 +91,8 @@ impl BatchSemaphore {
 
     /// Reserves memory for a batch of `bytes` bytes; `None` if there is not enough. If no other batch of the
     /// epoch has memory, the memory is always granted: the consumer waits for this batch, and returns nothing
-    /// until it gets the batch. Permits are counted by clones of `epoch`, one value for each epoch.
+    /// until it gets the batch. Each permit holds a clone of `epoch`, a value that belongs to one epoch, so
+    /// its reference count tells whether other batches of the epoch have memory.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;
