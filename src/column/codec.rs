@@ -223,8 +223,8 @@ pub(crate) trait FollowImage: fmt::Debug + Send + Sync {
 pub(crate) trait FollowedRows {
     fn count(&self) -> usize;
 
-    /// The cells of a row, and the key that seeds the column's random draws for it. `None` for a row that
-    /// could not be read and is bad already.
+    /// The cells of a row, and the key that seeds the random values of the column in this row. `None` for a
+    /// row that could not be read and is bad already.
     fn cells(&self, row: usize) -> Option<(RowCells<'_>, RowKey)>;
 
     /// Gathers another stored column of the same rows, unchanged.

@@ -198,9 +198,9 @@ class Arrays(Ragged):
     """Arrays whose shape differs from row to row: a :class:`Ragged` that returns each row as an array.
 
     The sides of an array are its dimensions. Row ``i`` is a view over the batch's memory. ``padded()``
-    returns a new array that is as long on each side as the longest row. A row with a side of length 0 does
-    not contain the lengths of its inner sides: an inner side then has length 0 as well if its length differs
-    between rows, and otherwise its fixed length.
+    returns a new array that is as long on each side as the longest row. If a row has a side of length 0, the
+    lengths of its inner sides are not stored. Such an inner side gets length 0 if its length differs between
+    rows, and its fixed length otherwise.
 
     Parameters
     ----------

@@ -25,10 +25,10 @@ class Boxes:
 
     The column stores lists of lists of four numbers: int32, int64, float32 or float64. It is delivered as a
     :class:`Ragged` whose ``values`` have shape ``(boxes, 4)``: ``float32``, in the same format, in pixels of the
-    delivered image. Each box is clipped to its visible part. A box that is not visible at all becomes an empty one at
-    the border, like with torchvision's ``ClampBoundingBoxes``, so that boxes and labels stay side by side;
-    ``min_visible``, ``center_visible`` and ``min_size`` drop such boxes instead. If an image is rotated, the visible
-    part of a box is rotated, and the box around it is clipped again.
+    delivered image. Each box is clipped to its visible part. A box that is not visible at all becomes an
+    empty box at the border, as with torchvision's ``ClampBoundingBoxes``, so that each box keeps its label;
+    ``min_visible``, ``center_visible`` and ``min_size`` drop such boxes instead. If an image is rotated, the
+    visible part of a box is rotated, and the upright box around the result is clipped again.
 
     Coordinates refer to the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
     without four finite numbers, or a box whose right side is left of its left side or whose bottom is above
@@ -53,8 +53,8 @@ class Boxes:
         The least share of a box's area, from 0 to 1, that must be visible: boxes with less are dropped. 0
         drops no box; above 0, boxes without area are dropped too.
     center_visible : bool, default False
-        Whether boxes are dropped whose centre is not inside the crop, and boxes without area: what torchvision's
-        ``RandomIoUCrop`` and ``SanitizeBoundingBoxes`` drop. A rotation moves no centre out of the image.
+        Whether boxes without area, and boxes whose centre is not inside the crop, are dropped, as with
+        torchvision's ``RandomIoUCrop`` and ``SanitizeBoundingBoxes``. Rotations are not considered.
     min_size : float, default 0
         The least width and height of a delivered box, in pixels of the delivered image: boxes with a shorter side are
         dropped, as with the ``min_size`` of torchvision's ``SanitizeBoundingBoxes``. 0 drops none.
@@ -90,7 +90,7 @@ class Boxes:
     min_visible: float = 0.0
     """The least share of a box's area that must be visible."""
     center_visible: bool = False
-    """Whether boxes are dropped whose centre is not inside the crop."""
+    """Whether boxes whose centre is not inside the crop are dropped."""
     min_size: float = 0.0
     """The least width and height of a delivered box, in pixels."""
     along: Iterable[str] = field(default=())

@@ -120,7 +120,8 @@ def columns_spec(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decoding(decode: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the spec for ``decode``: the class of a value decides which field has its column."""
+    """The fields of the spec for ``decode``. A column is put into the field for the class of its value: a
+    column with a :class:`Clip` into ``clips``, for instance."""
     kinds = {
         "decode": (_forebay.Image,),
         "views": (Views,),

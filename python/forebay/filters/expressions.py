@@ -83,8 +83,9 @@ class ColumnExpression(_Node):
     """A column, or arithmetic on numeric columns, to be compared: made by :func:`col`.
 
     ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare the column with a value or, if both are numbers,
-    with another column. ``+``, ``-``, ``*``, ``/``, ``//`` and ``%`` are exact on integers and in 64-bit
-    floats otherwise, with the same meaning as in Python; an integer divided by 0 with ``//`` or ``%`` is null.
+    with another column. ``+``, ``-``, ``*``, ``/``, ``//`` and ``%`` have the same meaning as in Python. They
+    are exact on integers, and are computed in 64-bit floats otherwise. An integer divided by 0 with ``//`` or
+    ``%`` is null.
 
     Examples
     --------

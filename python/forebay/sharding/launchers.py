@@ -141,8 +141,8 @@ def _tensorflow(environ: Mapping[str, str]) -> Said | None:
 
 
 def _tpu(environ: Mapping[str, str]) -> Said | None:
-    """Reads the rank of a TPU host, in one slice of TPUs or in several, in the order in which JAX counts
-    hosts."""
+    """Reads the rank of a TPU host. If there are several slices of TPUs, the hosts are counted through all
+    slices, as JAX counts them."""
     hosts = next((name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if name in environ), None)
     if hosts is None or "TPU_WORKER_ID" not in environ:
         return None

@@ -88,8 +88,8 @@ class CudaRegistrar:
         if code == 0:
             return True
         try:
-            # The runtime keeps the error code, and reports it at the next kernel launch. This launch takes it
-            # away.
+            # The runtime keeps the error code, and reports it at the next kernel launch. `torch.zeros`
+            # launches a kernel here, so that the error is not reported at a launch of the user.
             torch.zeros(1, device=self._device)
         except RuntimeError as error:
             cause = str(error).partition("\n")[0]
@@ -167,7 +167,7 @@ class Sources:
         if not self.tensors:
             return
         try:
-            # If an exception came before the event was noted, a new event is behind all copies.
+            # If an exception came before `_done` was set, a new event is made, which is behind all copies.
             (self._done or self._lane.event()).synchronize()
         except BaseException:
             # The device may still be copying, so the memory is never freed.

@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(kept(1e-9), [true, false, false]);
         assert_eq!(kept(0.5), [true, false, false]);
         assert_eq!(kept(0.51), [false, false, false]);
-        // The right side of the box is the border of the crop, rounded to a float32.
+        // The right side of the box is at the border of the crop, 30, but was rounded to a larger float32.
         let boxes = Boxes::of("image").min_visible(1.0);
         assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
     }

@@ -189,7 +189,8 @@ impl Followed {
             Some(around) => around.drawing(drawing, &corners),
             None => drawing,
         };
-        // The column of the image reports the same error, and an error of a row counts only once.
+        // The error names the column of the image (`at_image`), whose codec reports the same error. The row
+        // counts as bad only once.
         let drawn = Drawn::of(&self.image, cell, drawing);
         drawn.map(Some).map_err(at_image)
     }
