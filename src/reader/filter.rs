@@ -270,8 +270,8 @@ impl Filter {
         lists.iter().map(all).fold(Outcomes::NO, |any, one| any | one)
     }
 
-    /// Says for each row of a batch, which must have the filter's columns, whether it matches. The rows have
-    /// no file here; they count as the first rows of a file without a name.
+    /// Says for each row of a batch, which must have the filter's columns, whether it matches. For
+    /// [`row_fraction`], they count as the first rows of a file whose path is empty.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
         self.matching(&Rows { batch, file: "", first: 0, live: None, verdicts: None })
     }

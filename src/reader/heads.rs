@@ -21,7 +21,7 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// For each row group, those of its selected rows that are a head for an earlier row group.
+    /// For each row group, the selected rows that are read together with an earlier row group as its head.
     pub(crate) fn wanted(samples: &SampleIndex) -> Vec<RowSet> {
         let groups = samples.most().len();
         let mut most = vec![0; groups];
@@ -76,13 +76,13 @@ impl Heads {
         self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
     }
 
-    /// The memory that it takes to read the heads that are read together with a row group.
+    /// The memory for reading the heads that [`of_group`](Self::of_group) returns for a row group.
     pub(crate) fn cost(&self, group: u32) -> Cost {
         let costs = self.of.get(&group).into_iter().flatten().map(|(_, cost)| *cost);
         costs.fold(Cost::default(), Cost::with)
     }
 
-    /// The pages to read for the head that `group` has; `None` for all of its pages.
+    /// The pages to read for the head of `group`; `None` if all pages of `group` are read.
     pub(crate) fn pages(&self, group: u32) -> Option<&GroupPages> {
         self.pages.get(&(group as usize))
     }

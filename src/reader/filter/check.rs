@@ -76,7 +76,8 @@ fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
     }
 }
 
-/// Checks an operand of arithmetic, or of a comparison other than that of a column with a value.
+/// Checks an operand that must be a number: one of arithmetic, or one side of a comparison of two columns or
+/// of computed numbers.
 fn number(operand: &Operand, catalog: &Catalog, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(Error::invalid(format!(

@@ -24,11 +24,11 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::Value;
 
-/// The least number of bytes of a column whose indexes are read. Smaller columns are read faster than their
-/// indexes.
+/// The indexes of a column are read only if the column has at least this number of bytes. Smaller columns are
+/// read faster than their indexes.
 const MIN_COLUMN_BYTES: u64 = 64 << 10;
 
-/// The least size of a column, as a multiple of the size of its index, for which the index is read.
+/// An index is read only if its column has at least this many times as many bytes as the index.
 const MIN_INDEX_RATIO: u64 = 4;
 
 /// One part of an index, and its byte range in the file.

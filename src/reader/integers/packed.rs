@@ -16,7 +16,7 @@ const FEW_GROUPS: usize = 2;
 /// An integer type into which packed numbers are unpacked, and through which their bytes are read. The
 /// narrower type is twice as fast, if the numbers fit into it.
 pub(in crate::reader) trait Word: Copy + Default + 'static {
-    /// Numbers of at most this many bits fit into one word, whichever bit of its first byte they begin at.
+    /// A number of up to this many bits fits into a word even if it begins at the last bit of its first byte.
     const WIDEST: u32;
     /// The unpacking function for each number of bits. If the compiler knows the number, it can precompute
     /// all shifts.

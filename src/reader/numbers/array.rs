@@ -26,8 +26,8 @@ pub(super) fn booleans<T: Value>(values: &[T], nulls: Option<NullBuffer>) -> Arr
     Arc::new(BooleanArray::new(bits, nulls))
 }
 
-/// Makes room for nulls: moves the stored values, in order, to those of `len` places that are valid, and puts
-/// zeros into the places of nulls. `None` if there are more or fewer values than valid places.
+/// Makes room for nulls among `len` places: moves the stored values, in order, to the places that are valid,
+/// and puts zeros into the others. `None` if there are more or fewer values than valid places.
 pub(in crate::reader) fn spread<T: Copy + Default>(
     values: &mut Vec<T>,
     len: usize,
@@ -39,7 +39,7 @@ pub(in crate::reader) fn spread<T: Copy + Default>(
     values.resize(len, T::default());
     // Going backwards, no value is overwritten before it has been moved.
     for at in (0..len).rev() {
-        // In front of the first null, all values are where they belong.
+        // No null is left before this place, so all values before it are where they belong.
         if left == at + 1 {
             break;
         }
