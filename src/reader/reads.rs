@@ -50,8 +50,8 @@ pub(crate) struct Reads {
     /// The number of bits per row that the copy takes while a column is copied into the order of a shuffle; 0
     /// if no column is copied.
     pub(crate) dealt_bits: u64,
-    /// The number of bits that each row takes a second time while a block of stacked columns is made, after
-    /// the column chunks were freed; 0 if no block is.
+    /// While a block of stacked columns is made, each row takes this number of bits a second time. The column
+    /// chunks have been freed before. 0 if no block is made.
     pub(crate) block_bits: u64,
     /// The costs of row groups in this projection that are known.
     pub(crate) known: KnownCosts,
@@ -161,7 +161,7 @@ impl Reads {
     }
 
     /// The memory that a part takes at present. Rows that are kept between epochs have memory of their own,
-    /// so an epoch needs no memory for them except, if they are many, for a copy in its own order.
+    /// so a part needs none for them. Only if they are many, it needs memory for a copy in the epoch's order.
     pub(crate) fn cost_now(&self, part: &Part) -> Cost {
         let cost = self.cost(part);
         match self.row_memory.as_ref().filter(|row_memory| row_memory.has(part.group)) {
@@ -183,8 +183,8 @@ impl Reads {
         self.dealt(piece.cost, piece.rows.into())
     }
 
-    /// The cost, plus that of bringing `rows` rows into the order of a shuffle and of making blocks of them,
-    /// when pages are no longer needed.
+    /// The cost, with more memory for decoding if copying `rows` rows into the order of a shuffle, or making
+    /// blocks of them, takes more. Blocks are made after the column chunks were freed.
     fn dealt(&self, cost: Cost, rows: u64) -> Cost {
         let copy = |bits: u64| rows.saturating_mul(bits).div_ceil(u8::BITS.into());
         let decoding = copy(self.dealt_bits).max(copy(self.block_bits).saturating_sub(cost.stored));

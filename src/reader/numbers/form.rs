@@ -8,7 +8,7 @@ use crate::column::CodeValues;
 pub(super) enum Form<'a> {
     /// Numbers, which stay unchanged.
     Numbers,
-    /// Texts or binary values, each preceded by its length, which become their codes.
+    /// Texts or binary values, each preceded by its length. They become the numbers that `codes` has.
     Codes { codes: &'a dyn CodeValues, are_texts: bool },
     /// Bits, which become 0 or 1.
     Booleans,

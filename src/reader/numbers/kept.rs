@@ -30,7 +30,7 @@ struct KeptChunk {
 struct KeptPage {
     /// The number of values, including nulls.
     values: usize,
-    /// Whether the page has no nulls. Its definition levels are then not kept.
+    /// Whether the page has neither nulls nor empty lists. Its definition levels are then not kept.
     are_stored: bool,
     /// The number of bytes of the page's repetition levels, then of its definition levels.
     repetition: usize,

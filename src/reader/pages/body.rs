@@ -294,7 +294,7 @@ fn are_plain(bytes: &[u8], stored: usize, width: usize, is_v2: bool) -> bool {
     bytes.len() == needed || bytes.len() > needed && !is_v2
 }
 
-/// Whether `bytes` hold all values that are split into their bytes. The decoder would make up missing ones.
+/// Whether `bytes` hold all values of a page in `BYTE_STREAM_SPLIT`. The decoder would make up missing ones.
 fn are_split(bytes: &[u8], stored: Option<usize>, width: usize) -> bool {
     match stored {
         Some(stored) => stored.checked_mul(width) == Some(bytes.len()),

@@ -188,8 +188,8 @@ impl Outline {
         Outline { depth, repetition: Xxh3::new(), definition: Xxh3::new() }
     }
 
-    /// Adds at most [`STEP`] levels of a leaf with lists. Levels below the depth of the structure are left
-    /// out, because only this leaf has them.
+    /// Adds at most [`STEP`] levels of a leaf with lists. Levels whose repetition is above
+    /// `deepest` are left out, because they are items of lists within the structure.
     fn add(&mut self, repetition: &[u16], definition: &[u16]) {
         let Depth { repetition: deepest, definition: most } = self.depth;
         let (mut repeated, mut defined) = ([0; STEP], [0; STEP]);
