@@ -119,7 +119,7 @@ pub(super) struct Batches {
     pub(super) grouping: Grouping,
     /// Whether decoding needs memory for temporary buffers, for which a part of the budget is set aside.
     pub(super) uses_workspace: bool,
-    /// Whether the deal of a part, its rows in the order of delivery, is kept as long as the part.
+    /// Whether each part keeps its deal (the list of its rows in the order of delivery) while it is in memory.
     pub(super) needs_deals: bool,
 }
 

@@ -30,8 +30,8 @@ const ROUNDS_OF_REST: u32 = 3;
 /// A trial with a higher limit succeeds if the rate of arriving parts grows by at least this factor.
 const MIN_RATE_GAIN: f64 = 1.1;
 
-/// The limit ends when the number of requested parts exceeds the number that the first batch needs, times
-/// this factor. By then the window is nearly full, or holds enough parts, so the next one is not urgent.
+/// The limit no longer applies when the number of requested parts exceeds this factor times the number that
+/// the first batch needs. By then the window is nearly full, or holds enough parts, so the next one is not urgent.
 const WHILE_FILLING: usize = 16;
 
 /// Parts that take this number of bytes together may be fetched at once whatever the limit is, because they

@@ -60,7 +60,7 @@ pub(super) struct Source {
     pub(super) withheld: Withheld,
     /// The files of the data set in the form in which a position stores them, computed when needed.
     pub(super) files: OnceLock<SavedFiles>,
-    /// A warning about the options, until it was returned to the user.
+    /// A warning about the options that was not returned to the user yet.
     pub(super) warning: Mutex<Option<String>>,
     /// The choice of the form in which the cache keeps images, if there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
@@ -148,8 +148,8 @@ impl Source {
             monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
             ahead: self.sizing.ahead,
-            // In the form that the cache keeps, images may take several times the planned memory, so they are
-            // used from the cache.
+            // With `exchange`, row groups in memory are replaced by their entries in the cache once these are
+            // written. In another form, such as pixels, images may take several times the planned memory.
             exchange: is_exact || form.is_some(),
             tiers: self.tiers.clone(),
         })
@@ -187,8 +187,8 @@ impl Source {
                 _ if is_joined => Beginning::Here,
                 _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
             };
-            // Rows that are left out of a joined batch are counted once, with the batch into which it is
-            // joined.
+            // A batch that is joined with those of other sources does not count the rows that it leaves out,
+            // because the joined batch counts them.
             let monitor = (!is_joined).then(|| self.monitor.clone());
             of_pass = Some((number, owed, generation, refill, beginning, monitor));
             let is_exact = order.is_exact();
@@ -320,7 +320,7 @@ impl Source {
         read_row_ids(&*self.engine.io()?, store, catalog)
     }
 
-    /// The order of the source in the form in which rows are looked up without reading any.
+    /// The order of the source in the form in which rows are looked up without reading any file.
     pub(super) fn source_order(&self) -> SourceOrder {
         let order = self.order();
         SourceOrder {

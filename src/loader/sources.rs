@@ -74,8 +74,8 @@ impl Sources {
     }
 
     /// Begins the next epoch of a loader with one source, or the epoch `number`. `begins` is called with the
-    /// place at which the epoch begins, but only when nothing can keep it from beginning. So the position
-    /// does not move if this fails.
+    /// place at which the epoch begins, after everything that can fail. So the position does not move if the
+    /// epoch cannot begin.
     pub(super) fn begin_alone(&self, number: Option<u64>, begins: impl FnOnce(&At, u64)) -> Result<Pass> {
         let source = self.first();
         source.begin(false, || {

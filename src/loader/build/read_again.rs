@@ -42,7 +42,7 @@ impl LoaderBuilder {
         let Some(cache) = self.open_cache()? else { return Ok(without) };
         let why = match self.among {
             1 => without.why_read_again(io, &cache),
-            // A source of a mix with an exact shuffle keeps its cache: the memory is divided among the sources
+            // A source of a mix with an exact shuffle keeps its cache: the memory is divided among sources
             // later, so it is not known yet whether all rows of the source fit into its part.
             _ if without.order.is_exact() => None,
             _ => without.why_faster(io, &cache),

@@ -27,7 +27,7 @@ pub(crate) struct StackBlocks {
 }
 
 impl StackBlocks {
-    /// The blocks of the stacks among `codecs`; `None` without blocks, or if `is_worthwhile` is false for one.
+    /// The blocks of the stacks among `codecs`; `None` without blocks, or if one is not `is_worthwhile`.
     /// `held` has the columns as row groups would hold them without blocks.
     pub(crate) fn new(
         codecs: &[Codec],

@@ -28,8 +28,8 @@ pub(super) struct Needed {
 }
 
 /// The bytes for each row of a window if rows are balanced by cost. Three passes over the plan each hold the
-/// row's rank by cost, in two bytes. The other 32 bytes hold the row's positions while rows are arranged,
-/// which may be all rows of the window at once.
+/// row's rank by cost, in two bytes. The other 32 bytes hold the row's positions while rows are arranged;
+/// all rows of the window may be arranged at the same time.
 const BALANCE_BYTES: u64 = 3 * 2 + 32;
 
 /// The number of rows and the memory of a row group, or of a piece of one.
@@ -57,8 +57,8 @@ impl Needed {
         let mut weight = |rows: u32, most: u32, cost: Cost| {
             passing = Budget::rounded(cost.passing()).max(passing);
             largest = cost.total().max(largest);
-            // In an epoch that selects none of its rows, a row group is not read. So a row group that is read
-            // has at least 1 row.
+            // A row group of which an epoch selects no rows is not read in this epoch. So a row group that is
+            // read has at least 1 row.
             Weight { rows: rows.max(1), most, held: Budget::rounded(cost.held) }
         };
         let mut groups: Vec<Weight> = Vec::with_capacity(samples.most().len());
