@@ -119,7 +119,7 @@ pub(super) struct Batches {
     pub(super) grouping: Grouping,
     /// Whether decoding needs memory for temporary buffers, for which a part of the budget is set aside.
     pub(super) uses_workspace: bool,
-    /// Whether each part keeps its deal (the list of its rows in the order of delivery) while it is in memory.
+    /// Whether each part keeps its deal, the list of its rows in the order of delivery, as long as it exists.
     pub(super) needs_deals: bool,
 }
 

@@ -175,8 +175,8 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
-    /// The rows of a row group, if they are cached at present and can be mapped. Statistics do not count this
-    /// lookup, because a row group is counted when it is read for itself.
+    /// The rows of a row group from which only the head is needed, if they are cached at present and can be
+    /// mapped. Statistics do not count this lookup, but only that for the row group's own samples.
     pub(crate) fn found_beside(
         &self,
         store: &Store,
@@ -407,7 +407,7 @@ mod tests {
             assert!(budget.take(1 << 20).is_some(), "given back");
             let stats = cache.stats();
             assert_eq!((stats.written, stats.declined.behind), (0, 1), "and counted");
-            // A machine that paused looks like a disk that is too slow.
+            // If the machine paused during the write, the disk counts as too slow, so the test is repeated.
             if is_slow {
                 continue;
             }

@@ -250,7 +250,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     if !left.is_empty() {
         let batches = readers.iter().zip(&steps).map(|(reader, step)| reader.others(&left, *step, limit));
         let mut batches = batches.collect::<Result<Vec<_>>>()?;
-        // Other checks, which could have described the damage better, have found nothing.
+        // The error for a damaged leaf is returned only here, because `others` gives a better one if it can.
         if let Some((reader, leaf)) = readers.iter().find_map(|reader| Some((reader, reader.damaged?))) {
             let cause = "its levels or values end early, or make no sense";
             return Err(Error::new(ErrorKind::Corrupt, cause).at(reader.column_place(leaf)));
@@ -300,8 +300,8 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Checks all pages of the column chunks at `leaves`, and appends them to `decoders`. Chunks with wrong
-    /// flags are replaced by chunks with correct ones.
+    /// Checks all pages of the column chunks at `leaves`, and appends them to `decoders`. If a check corrects
+    /// a wrong flag in a chunk, the corrected bytes replace the chunk's.
     ///
     /// Returns two numbers. The first is how many rows to decode at a time: all, unless repeated values could
     /// then exceed `limit`. The second is how many bytes of `limit` are taken, including the `taken` bytes.

@@ -366,8 +366,8 @@ async fn columns_of(
     coded: Option<&CodedColumns>,
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // The error suggests a memory budget of twice the bytes. This is enough, because batches take little of
-    // it.
+    // If `bytes` do not fit, the error suggests a memory budget of twice as many. This is enough, because
+    // batches take only a small part of the budget.
     let alone = scanner.reads.alone((group, live.count()), 0);
     scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;

@@ -1,5 +1,5 @@
-//! Decides which row groups follow each other, so that samples of several rows can continue from one in the
-//! next.
+//! Decides which row groups follow each other, so that samples of several rows can continue from one into
+//! the next.
 
 use std::ops::Range;
 

@@ -49,7 +49,7 @@ impl RowGroupReader<'_> {
         codes.is_some_and(|codes| array.data_type() == codes.data_type() && array.data_type() != stored)
     }
 
-    /// Converts a column to the type that it has in all files.
+    /// Converts a column from the type that it has in this file to its type in the data set.
     fn in_common(&self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let Misfit { row, cause, is_length } = match converted(array, field.data_type()) {
             Ok(array) => return Ok(array),

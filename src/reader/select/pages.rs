@@ -22,8 +22,8 @@ const MIN_CHUNK_BYTES: u64 = 64 << 10;
 /// index.
 const MIN_INDEX_RATIO: u64 = 16;
 
-/// A column chunk in a local file that lacks an index and has at least this many bytes has its first page
-/// headers read one by one. This takes two or three small reads.
+/// If a column chunk in a local file has no index and at least this many bytes, its first page headers are
+/// read one by one. This takes two or three small reads.
 const MIN_WALKED_BYTES: u64 = 1 << 20;
 
 /// The number of rows in a block. Rows are sparse if they touch few blocks. Writers usually put far more rows
@@ -43,7 +43,8 @@ pub(crate) async fn head_pages(reads: &Reads, heads: &[RowSet]) -> Result<HashMa
     of_few(reads, heads, are_few, reads.store.is_local()).await
 }
 
-/// Finds the pages to read, for row groups for whose selected rows `are_few` holds.
+/// Finds the pages to read in the row groups for whose `selected` rows `are_few` returns true. If `walks` is
+/// set, page headers are read where a large chunk has no index.
 async fn of_few(
     reads: &Reads,
     selected: &[RowSet],
