@@ -611,8 +611,8 @@ fn breaks_within(
 }
 
 /// Reads a whole source in order, which brings it into the cache, if at least a quarter of it will soon be
-/// read at random. In order, the processor fetches ahead at the memory's full speed; at random, it waits for one line
-/// after another.
+/// read at random. In order, the processor fetches ahead at the memory's full speed; at random, it waits for
+/// one line after another.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
     const WORTHWHILE_SHARE: usize = 4;
     if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= MIN_STREAMED_BYTES {

@@ -31,7 +31,8 @@ const ROUNDS_OF_REST: u32 = 3;
 const MIN_RATE_GAIN: f64 = 1.1;
 
 /// The limit no longer applies when the number of requested parts exceeds this factor times the number that
-/// the first batch needs. By then the window is nearly full, or holds enough parts, so the next one is not urgent.
+/// the first batch needs. By then the window is nearly full, or holds enough parts, so the next one is not
+/// urgent.
 const WHILE_FILLING: usize = 16;
 
 /// Parts that take this number of bytes together may be fetched at once whatever the limit is, because they

@@ -196,8 +196,8 @@ def collate(
 
 
 def _are_same(values: Sequence[Any], given: Sequence[Any], numbers: Sequence[int] | None) -> bool:
-    """Whether ``values`` are the very objects in ``given`` or, with ``numbers``, the objects that ``given`` has
-    at these ordinals."""
+    """Whether ``values`` are the very objects in ``given`` or, with ``numbers``, the objects that ``given``
+    has at these ordinals."""
     expected = given if numbers is None else [given[number] for number in numbers]
     return all(map(operator.is_, values, expected))
 
