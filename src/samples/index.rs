@@ -275,7 +275,7 @@ pub(crate) struct PartSamples {
 }
 
 impl PartSamples {
-    /// Appends the rows of a sample of this part, numbered among the rows that are decoded for it.
+    /// Appends the rows of a sample of this part, numbered among the rows that are decoded for the part.
     pub(crate) fn rows(&self, sample: u32, rows: &mut SampleRows) {
         self.kind.rows(self.part.group as usize, self.part.start + sample, &self.selected, rows);
     }

@@ -232,7 +232,8 @@ fn bucketed_anew(bucket: &Bucket, lengths: &[u32], mut draws: Draws) -> BucketGr
 fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
     let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length != NO_LENGTH).collect();
     lengths.sort_unstable();
-    // A length of 8 may be raised to 9, so a ninth of the tokens is left free.
+    // A length may be raised by `1 / parts` of itself. So `parts / (parts + 1)` of the limit is used, because
+    // raising that by `1 / parts` gives the limit again.
     let parts = 1 << PART_OF_ROWS;
     let tokens = bucket.most_tokens().map(|tokens| (u128::from(tokens) * parts / (parts + 1)) as u64);
     bucket.ends(&lengths, tokens)

@@ -76,8 +76,8 @@ fn coarse(cost: f32) -> u16 {
     (cost.max(0.0).to_bits() >> 15) as u16
 }
 
-/// For each rank, the fraction of all rows that rank lower (rows of the same rank count half), in `bits`
-/// bits.
+/// For each rank, the fraction of all rows that rank lower, as a whole number of parts of `2^bits`. Rows of
+/// the same rank count half.
 fn quantiles(ranks: &[Box<[u16]>], bits: u32) -> Vec<u16> {
     let mut counts = vec![0_u64; RANKS];
     ranks.iter().flatten().for_each(|rank| counts[*rank as usize] += 1);
