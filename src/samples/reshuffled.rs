@@ -232,8 +232,8 @@ fn bucketed_anew(bucket: &Bucket, lengths: &[u32], mut draws: Draws) -> BucketGr
 fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
     let mut lengths: Vec<u32> = lengths.iter().copied().filter(|length| *length != NO_LENGTH).collect();
     lengths.sort_unstable();
-    // A length may be raised by `1 / parts` of itself. So `parts / (parts + 1)` of the limit is used, because
-    // raising that by `1 / parts` gives the limit again.
+    // With raised lengths, a bucket may get rows that are longer by `1 / parts` than in the exact order. Only
+    // `parts / (parts + 1)` of `most_tokens` are used, so that there is room for them.
     let parts = 1 << PART_OF_ROWS;
     let tokens = bucket.most_tokens().map(|tokens| (u128::from(tokens) * parts / (parts + 1)) as u64);
     bucket.ends(&lengths, tokens)
