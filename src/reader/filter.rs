@@ -271,7 +271,7 @@ impl Filter {
     }
 
     /// Says for each row of a batch, which must have the filter's columns, whether it matches. For
-    /// [`row_fraction`], they count as the first rows of a file whose path is empty.
+    /// [`row_fraction`], the rows count as the first rows of a file whose path is empty.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
         self.matching(&Rows { batch, file: "", first: 0, live: None, verdicts: None })
     }
