@@ -2,8 +2,9 @@
 //! rows. A part is a run of rows of one row group; the pool holds the parts that are being mixed.
 //!
 //! A part that has fewer rows than it spends ticks in the pool gives no row in some of these ticks. To ask
-//! all parts of the pool in every tick would take too long for the few rows of a tick. But as soon as such a
-//! part gives a row, the tick of its next row is known, and the part waits for that tick in the calendar:
+//! every part in every tick whether it gives a row would take too long for the few rows of a tick. But as
+//! soon as such a part gives a row, the tick of its next row is known, and the part waits for that tick in
+//! the calendar:
 //!
 //! ```text
 //! tick 40   part 31 ─► part 27          a chain of the parts that give a row in this tick
@@ -63,8 +64,8 @@ struct Ring<T>(Box<[T]>);
 impl Calendar {
     /// The calendar just before a tick, with the parts that entered earlier.
     pub(super) fn new(lane: &Lane, tick: usize) -> Self {
-        // A part waits at most as many ticks ahead as the pool has parts, and never for a tick after the last
-        // part has entered the pool.
+        // `residents` items are enough for each ring: a part waits at most as many ticks ahead as the pool
+        // has parts, and never for a tick after the last part has entered, because one slot merges them.
         let residents = lane.pool().min(lane.parts().len());
         let mut calendar = Calendar {
             tick,
@@ -125,7 +126,7 @@ impl Calendar {
     }
 
     /// Adds a part to the chain of the tick in which it gives the row at `place`, unless it has no such row,
-    /// or all parts have entered the pool by then.
+    /// or that tick comes after all parts have entered the pool (the closing slot merges these ticks).
     fn wait(&mut self, lane: &Lane, part: usize, place: u32) {
         if place == lane.parts()[part].rows {
             return;

@@ -301,8 +301,8 @@ impl Making<'_> {
             if let (Some(source), None) = (idle, change) {
                 return Err(never_ends(*source, "at the end"));
             }
-            // Full steps continue until the next step would use up the last of the awaited sources, or would
-            // exceed the passes that a source may have.
+            // `awaited` are the sources that have not given all of their rows yet. Full steps continue until
+            // the next step would use up the last of them, or would exceed the `max_passes` of a source.
             let most = |this: &Self, shares: &StepShares| {
                 let unit = this.rule.unit;
                 let limit = |&source: &usize| (source, this.left(source).div_ceil(unit) - 1);
@@ -311,7 +311,8 @@ impl Making<'_> {
                     .filter(|source| !is_over[*source] && this.rule.most(*source) < u64::MAX)
                     .map(|source| (source, this.room(source) / unit))
                     .collect();
-                // If an awaited source has no weight yet, it cannot end before the weights change.
+                // `last_before` returns `None` if an awaited source has no weight yet. This source cannot end
+                // before the weights change, so the awaited sources set no limit here.
                 let all = shares.last_before(&limits, true).unwrap_or(u64::MAX);
                 let of_passes = (!rooms.is_empty()).then(|| shares.last_before(&rooms, false)).flatten();
                 all.min(of_passes.unwrap_or(u64::MAX))

@@ -4,7 +4,7 @@
 //! the rows of a slot are mixed together. The plan says how many rows a part gives to each slot, and which:
 //! the next rows of a random permutation of the part. So a reader of the part can bring its rows into this
 //! order at once, while they are in the processor's cache. A batch then takes neighbouring rows from each
-//! part of the window, however large the window is.
+//! part of the window (the parts that are mixed at the same time), however large the window is.
 //!
 //! If the deal also has the order within each slot, it is enough to know which part each row of a slot comes
 //! from ([`Sources`]). For this, a slot is mixed as soon as the first of its parts is read. A part that gives
@@ -12,8 +12,8 @@
 //! delivered.
 //!
 //! ```text
-//! part 3, 8 rows     permuted 5 2 7 0 4 1 6 3         in the last slot, whose shuffle takes them as 1 0 3 2
-//! its deal           5 2 | 7 0 | 1 4 3 6              a pick of it names a place: 0 to 7
+//! part 3, 8 rows     permuted 5 2 7 0 4 1 6 3         the last slot shuffles its rows 4 1 6 3 to 1 4 3 6
+//! its deal           5 2 | 7 0 | 1 4 3 6              a pick names a place in the deal: 0 to 7
 //! ```
 
 use std::collections::HashMap;
@@ -231,7 +231,8 @@ impl Start {
     /// The slot of a lane at which the epoch begins.
     fn slot(&self, number: u32, lane: &Lane) -> usize {
         *self.slots[number as usize].get_or_init(|| {
-            // A row that is repeated to keep the number of steps equal may be the row before the start.
+            // The slot must contain the lane's row before the start, because a rank may repeat that row to
+            // have as many steps as the others.
             let row = self.split.lane_position(number.into(), self.row).saturating_sub(1);
             lane.slot_of(row)
         })

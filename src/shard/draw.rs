@@ -108,8 +108,8 @@ impl Draws {
     /// Shuffles the items of a collection that is not a slice.
     pub(super) fn shuffle_within<I: Exchange + ?Sized>(&mut self, items: &mut I) {
         let mut end = items.count();
-        // The random numbers do not depend on the items. If several are drawn first, the processor can wait
-        // for several items at once.
+        // The random numbers do not depend on the items, so `DRAWN_AHEAD` of them are drawn first. The
+        // processor can then load the items at all of these places from memory at the same time.
         let mut drawn = [0; DRAWN_AHEAD];
         while end > MIN_FAR_ITEMS {
             let begin = end - DRAWN_AHEAD;

@@ -17,7 +17,7 @@ const TABLES: usize = 2;
 /// The number of buckets in each table.
 const BUCKETS: usize = 32;
 
-/// The number of files that a message names.
+/// The most added or changed files that a message names by their paths.
 const NAMES_SHOWN: usize = 3;
 
 /// The files of a data set as a position stores them: their number, and sums that show which files changed.

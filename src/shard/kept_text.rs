@@ -7,8 +7,9 @@
 use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The length in bytes of the longest text that is kept unchanged. A position with a filter and samples of
-/// this length, and with the most skipped ranges, has less than 64 KiB.
+/// The length in bytes of the longest text that is kept unchanged. A position has less
+/// than 64 KiB even if its filter and its definition of a sample are of this length and it has the most
+/// skipped ranges.
 const MAX_TEXT_BYTES: usize = 2 << 10;
 
 /// The prefix of a hash. No text in canonical form begins with it.
@@ -23,9 +24,9 @@ pub(crate) fn kept_text(text: String) -> String {
     }
 }
 
-/// The text that a position stores for `what`.
+/// Returns the text that a position stores, unless it is only a hash.
 ///
-/// Fails with `StateMismatch` if the position has only a hash of it.
+/// Fails with `StateMismatch` if it is a hash; `what` is the name of the text in the error message.
 pub(crate) fn whole_text<'a>(text: &'a str, what: &str) -> Result<&'a str> {
     if !text.starts_with(HASH_PREFIX) {
         return Ok(text);

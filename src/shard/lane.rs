@@ -78,7 +78,7 @@ pub(super) enum Opening {
     /// window was fetched during the previous epoch.
     Full,
     /// The pool deals while it fills. The part that enters at tick `j` stays for `S + j` ticks, where `S` is
-    /// [`first_stay`], if that is less than in a full pool. From tick `S` on, half of the parts that have
+    /// [`first_stay`], but never longer than in a full pool. From tick `S` on, half of the parts that have
     /// entered are in the pool. Each gives `1 / (S + j)` of its rows in a tick, and the sum over these parts
     /// is `ln 2` of a part. As one part is read in each tick, 1.44 rows are read for each row that is dealt,
     /// and the pool grows by the difference.
@@ -327,7 +327,8 @@ impl Lane {
             return self.rows();
         }
         let tick = self.ticks(slot).start;
-        // Parts that have left are dealt completely, and younger ones in part.
+        // The first `whole` parts have left the pool, so all of their rows were dealt. The parts that are in
+        // the pool have dealt `partly` rows so far.
         let whole = self.left(tick);
         let partly: u64 =
             (whole..tick.min(self.parts.len())).map(|part| u64::from(self.dealt(part, tick - part))).sum();

@@ -106,7 +106,8 @@ impl Run {
                 }
                 return Ok(planned);
             }
-            // When the weights no longer change, all epochs are the same.
+            // If the weights no longer change and this epoch begins at its first row, all later epochs have
+            // the same steps, so `number` is reached in one jump.
             let are_alike = step >= self.rule.last_change() && taken.iter().all(|taken| *taken == 0);
             let times = if are_alike { number - epoch } else { 1 };
             let goes_on = |passes: u64, source: usize| {
@@ -144,7 +145,8 @@ impl Run {
     /// # Errors
     /// The errors of [`epoch`](Self::epoch) for the epochs up to that of the step.
     pub(crate) fn locate(&self, step: u64) -> Result<(u64, u64)> {
-        // Earlier epochs may have had other batches, or other data.
+        // From `origin.step` on, the search begins with the epoch of `origin`, because epochs before it may
+        // have had other batches, or other data.
         let mut number = if step >= self.origin.step { self.origin.epoch } else { 0 };
         loop {
             let epoch = self.epoch(number)?;
@@ -206,8 +208,8 @@ impl MixedEpoch {
         self.course.rows()[source].div_ceil(self.sizes[source].max(1))
     }
 
-    /// A rank's rows of a source in a step: the share of each pass, with passes counted from the epoch's
-    /// first one.
+    /// This rank's rows of a source in a step: one share for each pass over the source that gives it rows,
+    /// with the number of the pass, which is 0 for the epoch's first pass.
     pub(crate) fn share(&self, step: &MixedStep, source: usize, split: &MixSplit) -> Vec<(u64, Share)> {
         let mine = split.mine(step);
         let is_empty = mine.iter().all(|(from, to)| from == to);
@@ -247,7 +249,7 @@ impl MixedEpoch {
         for lane in 0..lanes {
             for (pass, share) in &mut shares {
                 let first = *pass * size;
-                // The number of the lane in the order of the pass.
+                // The pass begins with lane `first % lanes`, which is lane 0 in the order of the pass.
                 let number = (lane + lanes - first % lanes) % lanes;
                 let from = lane_position(number, lanes, begin.saturating_sub(first));
                 let rows = lane_position(number, lanes, share.end) - from;
@@ -370,7 +372,7 @@ impl Portion {
         if self.split.by_lanes() {
             return lanes / world;
         }
-        // If shares are cut across lanes, they begin and end in lanes of other ranks.
+        // A rank without lanes of its own may also take rows of lanes beside those that `split` gives it.
         (split.lanes_of_a_rank() + NEIGHBOUR_LANES).min(lanes)
     }
 }

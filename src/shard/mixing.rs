@@ -13,9 +13,9 @@ use super::split::Split;
 /// The number of steps that are sampled from an epoch.
 const SAMPLED_STEPS: u64 = 16;
 
-/// The most pools of an order whose mixing is estimated: a longer order is replaced by one with this number.
-/// It equals the number of sampled steps, so few of these steps are at the beginning or the end of the order,
-/// where rows are mixed differently.
+/// `parts_of_a_batch` plans an order in which each lane has the parts of this number of pools, or fewer if
+/// the epoch has fewer parts. It equals the number of sampled steps, so few of these steps are at the
+/// beginning or the end of the order, where rows are mixed differently.
 const SAMPLED_POOLS: u64 = SAMPLED_STEPS;
 
 /// The number of row groups from which a rank's batch has rows, on average over some steps of an epoch.

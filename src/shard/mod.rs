@@ -2,8 +2,8 @@
 //!
 //! Order and shares are planned here, before anything is read, as a pure function of a few integers: the
 //! selected rows of each row group, a seed, an epoch, the number of lanes and the size of a lane's pool (its
-//! shuffle buffer, in row groups). There is no I/O, no clock and no thread, so a plan can be tested by law,
-//! printed, simulated and resumed without touching data.
+//! shuffle buffer, in row groups). There is no I/O, no clock and no thread, so tests can check laws
+//! that hold for every plan, and a plan can be printed, simulated and resumed without touching data.
 //!
 //! ```text
 //! row groups ─ permute ─► one long row sequence ─ cut by rows ─► L lanes ─ shuffle buffer ─► L row orders

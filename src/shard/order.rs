@@ -71,7 +71,7 @@ mod tests {
         let part = |group, start, rows| Part { group, start, rows };
         let wanted = [part(0, 0, 83), part(0, 83, 83), part(0, 166, 84), part(2, 0, 100), part(3, 0, 7)];
         assert_eq!(parts, HashSet::from(wanted));
-        // If no row group is larger than a piece, the order is the same as without the option.
+        // If no row group is larger than a piece, the order is the same as without `piece_rows`.
         let whole = OrderSpec::new(&Shuffle::seeded(5).window_rows(160), &rows, 1, 1);
         let same = OrderSpec::new(&shuffle.piece_rows(250), &rows, 1, 1);
         let parts = |spec| EpochOrder::new(rows, spec, 1).lane(0).parts().to_vec();

@@ -465,7 +465,8 @@ impl Position {
             };
             return differs("max_passes", "mix", &words(&saved.max_passes), &words(&here.max_passes));
         }
-        // Weights that were set during the run replace those that were given at its start.
+        // Weights are compared only before `given_until`: from `set_from` on, weights that were set during
+        // the run replaced the given ones, and from the position's step on, weights may differ.
         let given_until = saved.set_from.unwrap_or(u64::MAX).min(saved.step);
         let until = |mix: &SavedMix| -> Vec<(u64, Vec<u64>)> {
             mix.schedule.iter().filter(|(from, _)| *from < given_until).cloned().collect()

@@ -202,8 +202,8 @@ proptest! {
         }
     }
 
-    /// Skipping leaves out exactly the rows of the skipped steps in the passes over a source, whichever step
-    /// a pass is entered at.
+    /// Skipping leaves out exactly the rows of the skipped steps in the passes over a source, even if the
+    /// passes are read only from step `at` on.
     #[test]
     fn passed_steps_are_left_out_and_no_others(case in cases(), from in 0u64..40, many in 1u64..9, at in 0u64..40) {
         let Ok(whole) = case.run.epoch(0) else { return Ok(()) };
