@@ -65,7 +65,8 @@ impl Calendar {
     /// The calendar just before a tick, with the parts that entered earlier.
     pub(super) fn new(lane: &Lane, tick: usize) -> Self {
         // `residents` items are enough for each ring: a part waits at most as many ticks ahead as the pool
-        // has parts, and never for a tick after the last part has entered, because one slot merges them.
+        // has parts, and never for a tick after the last part has entered, because one slot merges
+        // all later ticks.
         let residents = lane.pool().min(lane.parts().len());
         let mut calendar = Calendar {
             tick,
