@@ -282,7 +282,7 @@ impl PadCodec {
         Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), size })
     }
 
-    /// The reason why a list cannot be delivered in rows of this length; `None` if it can.
+    /// The reason why `list` cannot be delivered as a row of `row` values; `None` if it can.
     fn refusal(&self, list: Option<&StoredList>, nulls: &[Option<&NullBuffer>], row: usize) -> Option<Error> {
         let bad = |cause: String, hint: &str| Some(Error::new(ErrorKind::BadRow, cause).hint(hint));
         let Some(list) = list else {

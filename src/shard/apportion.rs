@@ -1,14 +1,15 @@
-//! Turns weights into whole units: how many units of each step a source gets, such that each step and the sum
-//! of all steps are exact.
+//! Divides the `n` units of each step among sources by their weights. Each source gets a whole number of
+//! units, and all sources together get exactly `n`.
 //!
-//! A source of weight `w` is owed `w·n` of the `n` units of a step, which is seldom a whole number. It gets
-//! that number rounded down or up, such that after any number of steps it has less than one unit too few or
-//! too many. The units that are left after rounding down are scheduled like processors, with at most one for
-//! each source in a step: by PD² (Anderson and Srinivasan, "Mixed Pfair/ERfair scheduling of asynchronous
-//! periodic tasks", 2004), which is known to keep this bound for any weights.
+//! A source whose weight is the fraction `w` of the sum of all weights is owed `w·n` units of a step, which
+//! is seldom a whole number. It gets that number rounded down or up, such that after any number of steps it
+//! has less than one unit too few or too many. The units that are left after rounding down are scheduled like
+//! processors, with at most one for each source in a step: by PD² (Anderson and Srinivasan, "Mixed
+//! Pfair/ERfair scheduling of asynchronous periodic tasks", 2004), which is known to keep this bound for any
+//! weights.
 //!
-//! Weights are whole numbers here. All shares are exact after a number of steps equal to the sum of the
-//! weights, so the shares of any step follow from its number alone.
+//! `Weights` holds all weights as whole numbers. After as many steps as the sum of these numbers, each source
+//! has got exactly the units that it is owed, so the shares of any step follow from its number alone.
 
 use std::cmp::Reverse;
 

@@ -56,7 +56,8 @@ pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pix
     }
 }
 
-/// A thread's table with the result for each level. It is kept as long as images have the same properties.
+/// A thread's table with the result for each value (0 to 255) of an 8-bit sample. The table is kept until an
+/// image needs another `FinishKey`: pixel type, normalisation, layout or number of channels.
 #[derive(Default)]
 pub(super) struct Finisher(Option<ValueTable>);
 

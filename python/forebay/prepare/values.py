@@ -1,9 +1,11 @@
-"""Types and bytes of the values that a function returns.
+"""Types and bytes of the values that the function given to ``prepare`` returns for the rows.
 
-A type is the name of a number, time, ``text`` or ``binary``, or a tuple: ``("list", item)``, ``("struct", ((name,
-type), ...))``, or ``("tensor", number, shape)``. The type of ``None`` is unknown, until another row has a value.
+A type is a string such as ``"int64"``, ``"datetime64[ms]"``, ``"text"`` or ``"binary"``, or a tuple:
+``("list", item)``, ``("struct", ((name, type), ...))``, or ``("tensor", number, shape)``. The type of
+``None`` is ``"null"`` until another row has a value.
 
-A node holds the values of a column: the first word of their type, which values are not None, and their bytes.
+A node holds the values of a column in a tuple of three: the type (only its first item, such as ``"list"``, if
+the type is a tuple), optional bytes that are 0 for each value that is None, and the content of the values.
 ``python/src/rows.rs`` reads nodes.
 """
 

@@ -207,7 +207,8 @@ impl EncodeCodec {
         code.ok_or_else(|| uncoded(&item))
     }
 
-    /// Returns the code for a number that a row group holds, or an error if the number is negative.
+    /// Returns `number`, which a row group holds as a code, or an error if it is negative, because it then
+    /// stands for a value without a code. Counts `number` if it is the code of unknown values.
     fn code_of_held(&self, number: i64) -> Result<i64> {
         if Some(number) == self.codes.coder.unknown() {
             self.unknown.fetch_add(1, Relaxed);

@@ -30,8 +30,9 @@ pub(crate) struct WindowShape {
     frames_of: Vec<Option<Vec<u32>>>,
 }
 
-/// A delivered column of windows: the field of a row (or of a window, if the codec makes one value of it),
-/// and the rows of a window for which it is delivered.
+/// A delivered column of windows. If `takes_window` is true, its codec makes one value of a window, and
+/// `field` describes that value; otherwise `field` describes the value of one row. `rows` has the indices
+/// of the rows of a window that the column takes.
 pub(crate) struct WindowColumn {
     pub(crate) field: FieldRef,
     pub(crate) rows: Vec<u32>,

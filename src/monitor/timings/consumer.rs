@@ -26,7 +26,8 @@ impl Timings {
         (self.waiting, self.asked) = (true, now);
     }
 
-    /// Records that the consumer stops waiting for now, without a batch.
+    /// Records that the consumer stops waiting although its batch has not arrived. The time until it asks
+    /// again counts as its own work.
     pub(in crate::monitor) fn pauses(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if std::mem::take(&mut self.waiting) {

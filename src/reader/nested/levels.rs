@@ -90,9 +90,9 @@ impl LeafLevels {
             let are_too_high = may_exceed(self.repetition) && is_repeated(self.repetition) != all
                 || may_exceed(self.definition) && defined.is_some() && exists(self.definition + 1) != 0;
             (!are_too_high).then_some(())?;
-            // `begun` marks the levels that begin an item of the enclosing list, or stand for a missing one.
-            // `places` marks only the items, at which the node has a value or null. At first, each row is an
-            // item.
+            // `begun` marks the levels that begin an item of the list around the node, and the levels that
+            // stand for such a list without items. `places` marks only the items: for each, the node has a
+            // value or null. Outside all lists, each row counts as an item.
             let mut begun = is_repeated(0);
             let mut places = begun;
             let mut depth = 0;

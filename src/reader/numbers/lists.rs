@@ -152,7 +152,7 @@ impl Lists {
             at += run.len();
             Some(())
         })?;
-        // The first item of a chunk always begins a list.
+        // The first item of a chunk must begin a list. If it does not, the levels are not read here.
         (page.count == 0 || *starts.get(self.begin.0)? == self.begin.1 as i64).then_some(())?;
         lists.append(true, starts.len() - before);
         Some(())

@@ -74,7 +74,8 @@ impl<'a> Stored<'a> {
         let (levels, values) = chunk.body(stored)?;
         let page = DataPage::parse(stored, self.column, levels, values)?;
         let bytes = self.cell.checked_mul(self.rows)?;
-        // There are as many cells as rows, so none is null.
+        // Nulls are not stored. So no cell is null if the values take `bytes`, the size of one cell for each
+        // row.
         let are_cells = is(page.encoding, Encoding::PLAIN) && page.values.len() == bytes;
         if page.count != self.rows || !are_cells {
             return None;

@@ -70,8 +70,8 @@ impl Bodies {
         self.lists.as_ref()?.rows()
     }
 
-    /// For each of the shared depths, a hash of the rows and items that exist there; empty if the levels of a
-    /// page could not be read.
+    /// For each depth of the schema that the leaf shares with other leaves, a hash that tells which rows and
+    /// list items exist at that depth; empty if the levels of a page could not be read.
     pub(in crate::reader) fn outlines(&self) -> Vec<(Depth, u128)> {
         self.outlines.iter().map(Outline::digest).collect()
     }

@@ -153,8 +153,8 @@ pub(super) fn samples(info: &ffi::Info, channels: usize) -> Samples {
     }
 }
 
-/// The number of bytes that a part takes while it is decoded. The samples may have more channels than the
-/// result, because images in other colours become luma only afterwards.
+/// The number of bytes that a part takes while it is decoded. The decoded samples may have more channels than
+/// the result: CMYK is converted to RGB, and RGB to luma, only after all pixels are decoded.
 pub(super) fn bytes_of(info: &ffi::Info, part: &ReducedRegion, channels: usize) -> usize {
     part.rect.width as usize * part.rect.height as usize * samples(info, channels).per_pixel()
 }

@@ -138,8 +138,8 @@ fn file_url(url: &str, rest: &str) -> Result<Target> {
     }
 }
 
-/// Refuses a text with a known scheme that is not a URL because a blank precedes the scheme or two
-/// slashes do not follow it.
+/// Refuses a text that begins with a known scheme and then `:` or `//`, because it is a mistyped URL: blanks
+/// precede the scheme, or `://` does not follow it (as in `s3:/data` or `s3//data`).
 fn refuse_mistyped(location: &str) -> Result<()> {
     let trimmed = location.trim_start();
     let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };

@@ -33,8 +33,9 @@ const LAST: usize = 63;
 /// for four pairs of 10 bits, and also for one code of 26 bits, which is not in the table, and three pairs.
 const PAIRS: usize = 4;
 
-/// The number of jumps that are made between refills. A refill gives 56 bits, which is enough for two jumps
-/// of 21 bits, and also for one code of 26 bits, which is not in the table, and one jump.
+/// The number of `Jump`s, which skip several codes at once, between refills. A refill gives 56 bits, which is
+/// enough for two `Jump`s of 21 bits, and also for one code of 26 bits, which is not in the table, and one
+/// `Jump`.
 const JUMPS: usize = 2;
 
 /// The number of different restart markers. They follow each other in a fixed cycle.

@@ -101,8 +101,8 @@ impl Here<'_> {
         // If an object has exactly this name, it is meant, even if the name could be a glob.
         match self.file(&meaning.key).await {
             Ok(Some(file)) => return Ok(Location::Files(file)),
-            // Credentials that allow listing may not allow looking up an object that does not exist, so this
-            // error is ignored.
+            // `Denied` is ignored, because a store may refuse the lookup of an object that does not exist
+            // although the credentials allow listing.
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
         }

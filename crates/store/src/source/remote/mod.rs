@@ -138,9 +138,9 @@ impl Remote {
         }
     }
 
-    /// Whether an empty object in a listing only marks a folder. This is so if looking it up finds nothing,
-    /// because its key ends in a slash, or if its metadata in Azure's store have Hadoop's mark. It counts as
-    /// a file if the credentials do not allow the lookup.
+    /// Whether an empty object in a listing only marks a folder: the lookup of `path` finds nothing, or finds
+    /// the metadata by which Hadoop marks a folder in Azure's store. The lookup finds nothing if the object's
+    /// key ends in a slash, which `path` lacks. The result is false if the credentials forbid the lookup.
     pub(super) async fn is_folder_mark(&self, path: &Path) -> Result<bool> {
         let said = Attribute::Metadata(HADOOP_FOLDER.into());
         let looked = self.patiently(|store| {

@@ -75,7 +75,8 @@ fn is_zero(numbers: __m512i) -> bool {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn same(rows: __m512i) -> __m512i {
-    // Both passes together divide by 32, and round halves up.
+    // With DC alone, the first pass only shifts left by `PASS_BITS`, and the second pass only divides by 32
+    // and rounds halves up.
     let shifted = _mm512_slli_epi16::<PASS_BITS>(rows);
     let half = _mm512_and_si512(_mm512_srli_epi16::<4>(shifted), _mm512_set1_epi16(1));
     let level = _mm512_add_epi16(_mm512_srai_epi16::<5>(shifted), half);
