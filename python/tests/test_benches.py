@@ -27,7 +27,7 @@ def test_forebay_and_the_loop_by_hand_deliver_the_same_at_every_point(tmp_path: 
     skipped = re.findall(r"^- (.*: \S+ is not installed)$", ran.stdout, re.M)
     for point in skipped:
         print(f"skipped: {point}")
-    assert axes == 14 and points == 83
+    assert axes == 14 and points == 85
     assert picture.read_text().count("<circle") == LEGEND + 2 * (points - len(skipped))
 
 

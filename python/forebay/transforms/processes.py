@@ -43,12 +43,12 @@ PATIENCE = 0.15
 KILL_SECONDS = 5.0
 
 
-def pickled(functions: Functions) -> bytes:
-    """Pickles the functions. If a function cannot be sent to worker processes, the error says what to do
-    instead."""
+def pickled(functions: Any, option: str = Functions.option) -> bytes:
+    """Pickles the functions. If a function cannot be sent to worker processes, the error says what to do instead;
+    ``option`` is the name of the option that says where the functions run."""
     advice = (
         "define them at the top level of a module, with functools.partial for arguments, or pass "
-        f"{functions.option}=forebay.Workers(..., threads=True) or 0"
+        f"{option}=forebay.Workers(..., threads=True) or 0"
     )
     try:
         content = pickle.dumps(functions)
@@ -62,7 +62,7 @@ def pickled(functions: Functions) -> bytes:
             raise InvalidError(
                 f"the transform cannot be sent to worker processes: they import the program, and {file!r} is not a "
                 "file, as where Python reads it from its standard input (save the program as a file, or pass "
-                f"{functions.option}=forebay.Workers(..., threads=True) or 0)"
+                f"{option}=forebay.Workers(..., threads=True) or 0)"
             )
     if b"__main__" in content and getattr(main, "__file__", None) is None and getattr(main, "__spec__", None) is None:
         raise InvalidError(
@@ -76,7 +76,7 @@ def processes(functions: Functions | None, workers: Workers) -> Processes | None
     """Makes the processes for a loader; ``None`` if its functions do not run in processes."""
     if functions is None or workers.count == 0 or workers.in_threads:
         return None
-    pickled(functions)
+    pickled(functions, functions.option)
     return Processes(functions, workers.count, workers.seeded)
 
 
@@ -97,7 +97,7 @@ class Processes:
         workers = drained(self._workers)
         end([worker for worker in workers if not worker.is_idle()])
         workers = [worker for worker in workers if worker.is_idle()]
-        content = pickled(self._functions) if len(workers) < self._count else b""
+        content = pickled(self._functions, self._functions.option) if len(workers) < self._count else b""
         try:
             while len(workers) < self._count:
                 workers.append(Process(content, self._seeded))
