@@ -64,7 +64,7 @@ dist: setup ## What users install, into dist/: wheel and program for each level 
 
 # -- Testing ------------------------------------------------------------------------------------------------------
 
-# Without most of the optimiser, which would be a third of the time of a whole run.
+# With little of the optimiser: it takes long, and no test measures speed. `make wheel` by itself builds at full speed.
 test test-rust test-python lint: export CARGO_PROFILE_RELEASE_OPT_LEVEL ?= 1
 
 .PHONY: test
