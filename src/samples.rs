@@ -174,7 +174,8 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     /// The number of samples that begin in a row group.
     fn count(&self, group: usize) -> u32;
 
-    /// The number of rows of later row groups in which the samples of `group` continue.
+    /// The number of rows that the samples of `group` have in later row groups. A row of several samples
+    /// counts once.
     fn beyond(&self, group: usize, selected: &RowSet) -> u32 {
         let _ = (group, selected);
         0

@@ -577,8 +577,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, ``scale_range`` is not two finite numbers above 0, the
-            smaller one first, or ``fill`` is neither a finite number nor three of them.
+            A side is not an int from 1 to 65535, ``scale_range`` is not two finite numbers above 0 in
+            ascending order, or ``fill`` is neither a finite number nor three of them.
 
         Examples
         --------
@@ -628,8 +628,8 @@ class Image:
         Raises
         ------
         InvalidError
-            A side is not an int from 1 to 65535, a range is not two numbers above 0 with the smaller one
-            first, a scale is above 1, ``sampler_options`` is empty, or ``trials`` is not from 1 to 10,000.
+            A side is not an int from 1 to 65535; a range is not two numbers above 0 in ascending order; a
+            scale is above 1; ``sampler_options`` is empty; or ``trials`` is not from 1 to 10,000.
 
         Examples
         --------
@@ -784,8 +784,8 @@ class Image:
         Raises
         ------
         InvalidError
-            ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first,
-            ``interpolation`` is unknown, or ``fill`` is neither an int from 0 to 255 nor three of them.
+            ``degrees`` is neither a finite number of at least 0 nor two numbers in ascending order;
+            ``interpolation`` is unknown; or ``fill`` is neither an int from 0 to 255 nor three of them.
         """
     def color_jitter(
         self,
@@ -861,8 +861,8 @@ class Image:
         Raises
         ------
         InvalidError
-            ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not
-            two finite numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
+            ``kernel_size`` is not an odd int whose half is shorter than the image's sides; ``sigma`` is not
+            two finite numbers above 0 in ascending order; or ``p`` is not a number from 0 to 1.
         """
     def random_erasing(
         self,
@@ -894,8 +894,9 @@ class Image:
         Raises
         ------
         InvalidError
-            ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one
-            first, an area is above 1, or ``value`` is neither a finite number nor three of them.
+            ``p`` is not a number from 0 to 1; ``scale`` or ``ratio`` is not two finite numbers above 0 in
+            ascending order; ``scale`` goes above 1; or ``value`` is neither a finite number nor three of
+            them.
         """
     def auto_augment(
         self,

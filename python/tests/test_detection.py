@@ -1,5 +1,5 @@
-"""Detection and segmentation as data sets store it: objects in lists of structures, instance masks, and the crops and
-sizes that change them together with their image, compared with torchvision."""
+"""Columns for detection and segmentation in the layouts that data sets use: objects as lists of structures, and instance
+masks. Crops and sizes change them together with their image; some results are compared with torchvision's."""
 
 from __future__ import annotations
 

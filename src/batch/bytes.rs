@@ -48,7 +48,7 @@ fn values<T: ByteViewType>(
     }
 }
 
-/// The bytes of a value; none if its view points outside the array's buffers. Other processes may change the
+/// The bytes of a value; empty if its view points outside the array's buffers. Other processes may change the
 /// views of memory-mapped rows at any time, so views are checked whenever they are used, and a batch is made
 /// again if its rows have changed.
 pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {

@@ -335,8 +335,8 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
         Err((0, Error::new(ErrorKind::Internal, "a value that is not made of a window")))
     }
 
-    /// Moves values that may be shorter than their slots to the front of the buffer, so that no gaps are
-    /// between them, and returns their sizes. Returns `None` if all values fill their slots.
+    /// Closes the gaps between values that are shorter than their slots: moves all values to the front of the
+    /// buffer, and returns their sizes. Returns `None` if all values fill their slots.
     fn pack(&self, slots: &mut [u8]) -> Result<Option<PackedValues>> {
         let _ = slots;
         Ok(None)

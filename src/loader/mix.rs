@@ -241,8 +241,8 @@ impl Mixture {
     /// skips, and whether its batches equal those of the position.
     ///
     /// # Errors
-    /// Fails if the position skips later steps that the loader does not skip, or that have other rows in the
-    /// loader.
+    /// Fails if the position skips later steps that are missing in the loader's options, unless these skip no
+    /// steps, or that have other rows in the loader.
     pub(super) fn skipped(
         &self,
         saved: &SavedMix,

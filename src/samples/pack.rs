@@ -506,7 +506,7 @@ impl PackedGroup {
         }
     }
 
-    /// The number of rows of later row groups in which the last pack continues.
+    /// The number of rows that the last pack has in later row groups.
     fn beyond(&self) -> u32 {
         match &self.form {
             PackBorders::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),

@@ -120,7 +120,7 @@ impl OrderSpec {
         OrderSpec { portion: None, skipped: Arc::default(), ..self.clone() }
     }
 
-    /// The most lanes that a rank reads.
+    /// The most lanes that a rank reads; in a mix, that this rank reads.
     pub(crate) fn lanes_of_a_rank(&self, split: &Split) -> u64 {
         self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
     }

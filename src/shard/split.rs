@@ -99,8 +99,8 @@ impl Split {
             let mine = self.first_row(rank)..self.first_row(rank + 1);
             return Some(Share { spans: self.cut(start, end, mine), padded: 0, end });
         }
-        // A short last step is cut by whole lanes if they divide evenly among the ranks, so that no rank
-        // opens another rank's lane for a single row.
+        // A short last step is cut by whole lanes if they divide evenly among the ranks and each rank's rows
+        // fit into its batch, so that no rank opens another rank's lane for a single row.
         let lanes = u64::from(self.lanes);
         let before =
             |rank: u64| (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>();
@@ -157,7 +157,8 @@ impl Split {
     }
 }
 
-/// The last number in `0..lanes` for which `is_true` holds, if it holds for all numbers before.
+/// The last number in `0..lanes` for which `is_true` holds, or 0 if there is none. If `is_true` fails for a
+/// number, it must fail for all larger ones.
 fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, lanes);
     while high - low > 1 {

@@ -125,7 +125,7 @@ class ScalarCodec(DataframeColumnCodec):
     Parameters
     ----------
     spark_type : pyspark.sql.types.DataType or str
-        The type, or its name, such as ``"IntegerType"`` or ``"DecimalType(10, 3)"``, where PySpark is not installed.
+        The type, or its name, such as ``"IntegerType"`` or ``"DecimalType(10, 3)"``, which needs no PySpark.
 
     Raises
     ------

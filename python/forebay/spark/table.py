@@ -69,8 +69,8 @@ def _of_iceberg(frame: Any, plan: Any) -> TableVersion | None:
     # Iceberg shows its metadata (files, snapshots, partitions) as tables too, which have other classes.
     if not _is(frame, table, _BASE_TABLE) or list(of_spark.schema().fieldNames()) != list(frame.columns):
         return None
-    # With this setting Spark reads a branch whose changes are audited before they are published, and not the
-    # table.
+    # With this setting Spark may read a branch of the table instead: one whose changes are audited before
+    # they are published.
     if frame.sparkSession.conf.get("spark.wap.branch", None) is not None:
         return None
     snapshot = _snapshot(of_spark, table, plan.options())

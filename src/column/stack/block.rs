@@ -64,11 +64,11 @@ impl StackBlock {
         new_null_array(self.item.data_type(), self.len() * rows)
     }
 
-    /// The bytes of the values of each source, in the order of `values`; `None` if the codec of the columns
-    /// changes values, or if one of them is null.
+    /// For each array in `values`, the bytes of its values, in the same order. `None` if the block's codec
+    /// changes stored values, or if an array contains a null.
     ///
     /// # Errors
-    /// [`forebay_base::ErrorKind::Internal`] if they do not have the type of the block.
+    /// [`forebay_base::ErrorKind::Internal`] if an array's type is neither primitive nor boolean.
     pub(crate) fn bytes(&self, values: &[ArrayRef]) -> Result<Option<Vec<Buffer>>> {
         let are_delivered =
             self.gather.keeps_values() && values.iter().all(|values| values.null_count() == 0);

@@ -403,7 +403,7 @@ mod tests {
             bytes
         }
 
-        /// Reads the index together with page locations (an offset index) for as many pages.
+        /// Reads the index, together with page locations (an offset index) for the same number of pages.
         fn read(&self, physical: Type, of_chunk: Option<Statistics>) -> Option<Pages> {
             let count = self.bounds.len() as u8;
             let pages = (0..count).flat_map(|page| [0x16, 8 + 2 * page, 0x15, 2, 0x16, page * 20, 0]);

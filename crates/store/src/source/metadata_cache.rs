@@ -25,7 +25,8 @@ const MAGIC: &[u8; 8] = b"FBMETA01";
 /// The folder of these files, below the user's folder for caches.
 const FOLDER: &str = "forebay/metadata";
 
-/// The most bytes of all files in the folder. The oldest files are removed first.
+/// The limit on the total size of the finished files in the folder, in bytes. Above it, the oldest of them
+/// are removed.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// The age after which an unfinished file is removed, because its process has probably died.
