@@ -64,7 +64,7 @@ RAY = """
             del batch
         ends.nothing_left()
         (folder / "ended").touch()
-        # It is ended in the middle of an epoch.
+        # These epochs go on until Ctrl-C ends the training in the middle of one.
         while True:
             for batch in fb.torch.batches(ends.loader()):
                 (folder / "trains").touch()

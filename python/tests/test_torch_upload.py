@@ -94,7 +94,8 @@ CHARS = ctypes.c_char
 
 
 class LateLane:
-    """A stream that copies only after ``queries`` more queries. It does not keep the source memory alive."""
+    """A stream whose copies happen late: after its events have answered ``queries`` more queries. It does not
+    keep the source memory alive."""
 
     def __init__(self, queries: int = 0) -> None:
         self.queries = queries

@@ -50,7 +50,7 @@ def compressed(lengths: list[int]) -> str:
 
 
 class Coco:
-    """A folder of three images and the annotations of COCO for them."""
+    """A folder of three images, and a file with their annotations in COCO's format."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "images"

@@ -261,7 +261,7 @@ fn null(path: Option<&str>, noun: Noun) -> Error {
     }
 }
 
-/// Whether cells of this type hold bytes: binary values of any or of a fixed length, or `struct<bytes,
+/// Whether cells of this type hold bytes: binary values of variable or of fixed length, or `struct<bytes,
 /// path>`.
 pub(super) fn holds_bytes(data_type: &DataType) -> bool {
     match data_type {

@@ -147,8 +147,9 @@ impl Filter {
         bytes.saturating_mul(COPIES)
     }
 
-    /// Checks that the filter makes sense for a data set. Fails with `UnknownColumn`, or with `Invalid` for
-    /// an empty list of terms, a value that does not fit the column's type or the operator, NaN or infinity.
+    /// Checks that the filter makes sense for a data set. Fails with `UnknownColumn`; or with `Invalid`, for
+    /// instance if a list of terms is empty, if a value is NaN or infinite, or if a value does not fit its
+    /// column or its operator.
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         match &self.0 {
             FilterForm::AnyOf(lists) => check::lists(lists, catalog),

@@ -47,7 +47,7 @@ pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
 #[serde(try_from = "Map<String, Value>", into = "Written")]
 #[non_exhaustive]
 pub struct Position {
-    /// The version of this record: of a loader of one data set, or of a mix.
+    /// The format version of this record. Positions of one data set and of a mix have separate versions.
     pub version: u32,
     /// The epoch that is under way, or about to begin.
     pub epoch: u64,

@@ -49,8 +49,8 @@ pub struct Walk {
     deals: Arc<Deals>,
     draw: Draw,
     scratch: Vec<Pick>,
-    /// Scratch space for [`list`]: for each part of a lane, from the first part with picks on, its index in
-    /// the `parts` of the step.
+    /// Scratch space for [`list`]. It maps the parts of a lane, from the first one that has picks, to their
+    /// indices in the `parts` of the step.
     places: Vec<u32>,
 }
 

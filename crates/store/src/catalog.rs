@@ -197,8 +197,8 @@ impl Catalog {
     }
 
     /// A catalogue of only the files that `keeps` accepts, with their own fingerprint; `None` if it accepts
-    /// all files. `keeps` is called only for files about whose values something is known without their
-    /// footers, from keys in the names of folders or statistics in a table's metadata. Other files stay.
+    /// all files. Something about the values of a file may be known without its footer: from keys in the
+    /// names of folders, or from a table's metadata. `keeps` is called only for such files. Other files stay.
     pub fn kept_by(&self, keeps: impl Fn(&Listed<'_>) -> bool) -> Result<Option<Self>> {
         let is_kept: Vec<bool> = self
             .files

@@ -31,7 +31,7 @@ class PredicateBase(abc.ABC):
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
-        """Returns whether to read the row with the values of these fields, given by name."""
+        """Returns whether to read a row. ``values`` has the row's values of the needed fields, by name."""
 
 
 class in_set(PredicateBase):

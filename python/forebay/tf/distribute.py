@@ -33,8 +33,8 @@ _OF = "_forebay_batches"
 
 
 def marked(dataset: Any, batches: Batches[Any]) -> Any:
-    """Returns the data set of a loader's batches with a mark: an attribute with the batches, and the option
-    that TensorFlow does not divide it among workers."""
+    """Marks a data set that is made from the batches of a loader, and returns it. An attribute holds the
+    batches, and an option keeps TensorFlow from dividing the data set among workers."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.with_options(options)

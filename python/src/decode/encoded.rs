@@ -69,8 +69,8 @@ impl<'py> Encoded<'py> {
     }
 }
 
-/// Returns the bytes of an item of a list: of a file, or of a dict of `bytes` and `path`, as Hugging Face
-/// stores images; `None` for a null.
+/// Returns the bytes of one image; `None` for a null. `item` is the bytes themselves, or a dict of `bytes`
+/// and `path`, as Hugging Face stores images.
 fn file<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let item = match item.cast::<PyDict>() {
         Ok(fields) => &fields.get_item("bytes")?.ok_or_else(|| refused(item, "data", WANTED))?,

@@ -23,11 +23,11 @@ use super::items::{Item, Items};
 /// values seldom holds categories.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// The largest number of distinct values without a code that are remembered for errors.
+/// The largest number of distinct values without a code that are remembered, so that errors can show them.
 const MAX_TOLD: usize = 1 << 16;
 
-/// The number that stands for each further value without a code when [`MAX_TOLD`] of them are remembered. An
-/// error cannot show such a value.
+/// The number that stands for every further value without a code, once [`MAX_TOLD`] of them are remembered.
+/// An error cannot show such a value.
 const UNTOLD: i64 = -1;
 
 /// Encodes texts or binary values for a reader that reads a column as codes.

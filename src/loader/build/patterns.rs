@@ -139,7 +139,7 @@ impl Names {
     }
 
     /// Replaces the patterns in one option, whose field in a [`ColumnSpec`] is `place`. Columns in `named`
-    /// are skipped, since the option is given for their names. A pattern matches only columns for which
+    /// are skipped, because the option is given for them by name. A pattern matches only columns for which
     /// `takes` is true.
     fn replace<V: Clone + PartialEq>(
         &self,

@@ -58,8 +58,9 @@ struct Pages {
     statistics: Vec<Statistics>,
 }
 
-/// The parts of indexes that may show whether rows of a row group match a filter of `columns`. `footer` is
-/// the whole footer of the file. The columns in `equalities` are tested with `=`, `!=`, `in` or `not in`.
+/// The parts of indexes that may show whether rows of a row group match a filter. `columns` are the columns
+/// of the filter; those in `equalities` are tested with `=`, `!=`, `in` or `not in`. `footer` is the whole
+/// footer of the file.
 pub(super) fn parts(
     columns: &[String],
     equalities: &BTreeSet<&str>,

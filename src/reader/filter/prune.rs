@@ -558,7 +558,8 @@ mod tests {
         assert!(Bounds::from_statistics(&statistics, order, &any(), &DataType::Int32).is_none());
     }
 
-    /// Times that are stored in a finer unit than they are read in are rounded, but their bounds are not.
+    /// Reading rounds times that are stored in a finer unit. Their bounds are not rounded, so these bounds
+    /// are not used.
     #[test]
     fn bounds_of_times_are_in_the_unit_that_is_stored() {
         let order = ColumnOrder::TYPE_DEFINED_ORDER(parquet::basic::SortOrder::SIGNED);

@@ -232,8 +232,8 @@ impl Outline {
     }
 }
 
-/// Adds the levels of a page of a leaf without lists to `outlines`. An earlier check has found that there are
-/// enough levels.
+/// Adds the levels of one page to `outlines`. The page belongs to a leaf without lists, and an earlier check
+/// has found that there are enough levels.
 pub(super) fn outline(definition: &[u8], max: i16, values: usize, outlines: &mut [Outline]) {
     let width = width(max);
     for outline in outlines {

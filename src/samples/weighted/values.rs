@@ -145,8 +145,8 @@ impl ColumnValues {
     }
 }
 
-/// Numbers the distinct values as classes, in the order in which they are found, and returns the classes and
-/// the number of each row.
+/// Makes each distinct value a class, and numbers the classes in the order in which they are found. Returns
+/// the classes, and for each row the number of its class.
 fn numbered<V: Eq + Hash + Copy>(
     values: impl Iterator<Item = Option<V>>,
     class: impl Fn(V) -> Result<Class>,

@@ -48,7 +48,7 @@ pub(super) struct RankRun {
 pub(super) struct Mark {
     /// The processor time of the process and of the machine.
     pub(super) clock: Option<Clock>,
-    /// The processor time of this rank's training loop, in which steps spin.
+    /// The processor time of this rank's training loop, whose short steps wait by spinning.
     pub(super) training: f64,
     /// The processor time of the threads of [`Pressure`].
     pub(super) pressure: f64,

@@ -20,8 +20,8 @@ const MAX_BLOCKS: usize = 10;
 /// The largest sampling factor.
 const MAX_FACTOR: u8 = 4;
 
-/// Huffman tables with one code for the symbol 0, one table for DC and one for AC. The library requires valid
-/// tables, but does not use these.
+/// Two Huffman tables, for DC and for AC. Each has a single code, for the symbol 0. The library requires
+/// valid tables, but does not use these.
 const UNUSED_TABLES: [u8; 40] = {
     let mut tables = [0; 40];
     [tables[0], tables[1], tables[3]] = [PREFIX, DHT, 38];

@@ -20,7 +20,7 @@ const KINDS: &str = "keys are text, integers, 32-bit or 64-bit floats, booleans,
 pub struct KeyTypes(BTreeMap<String, DataType>);
 
 impl KeyTypes {
-    /// Creates the types. Text of any Arrow type becomes text views, as it is delivered.
+    /// Creates the types. Every Arrow type of text becomes `Utf8View`, the type in which text is delivered.
     ///
     /// # Errors
     /// `Invalid` if a key cannot have its declared type.

@@ -38,7 +38,7 @@ pub(super) struct Leg {
     exchange: Exchange,
     pin: Pin,
     range: Range<u64>,
-    /// The offset in the file of the next byte.
+    /// The file offset of the next byte to arrive.
     at: u64,
     sent: Instant,
     first_byte: Option<Instant>,

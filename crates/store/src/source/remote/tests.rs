@@ -159,8 +159,8 @@ async fn an_empty_object_marks_a_folder_where_it_is_not_there_or_hadoop_says_so(
     }
 }
 
-/// Starts a fake Hugging Face hub with one data set, and makes a client of it. `answer` answers the requests
-/// for the list of files; its arguments are the request and the number of such requests before it.
+/// Starts a fake Hugging Face hub with one data set, and connects a client to it. `answer` answers the
+/// requests for the list of files; its arguments are the request and the number of such requests before it.
 async fn hub(answer: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static) -> (Fake, Remote) {
     let trees = AtomicUsize::new(0);
     let server = Fake::serve(move |asked: &ReceivedRequest| match asked.path.contains("/tree/") {

@@ -223,9 +223,9 @@ async fn takes_anyone(node: &str) -> io::Result<bool> {
     offers_simple(&answer).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether the HDFS client would skip authentication after this answer to [`HELLO`]: the server ends the
-/// negotiation at once, or the first offered method that the client knows is SIMPLE. `None` if the server
-/// refused the request.
+/// Whether the HDFS client would skip authentication after this answer to [`HELLO`]. It does so if the server
+/// ends the negotiation at once, or if SIMPLE is the first offered method that the client knows. `None` if
+/// the server refused the request.
 fn offers_simple(answer: &[u8]) -> Option<bool> {
     const STATUS: u64 = 2;
     const STATE: u64 = 2;
