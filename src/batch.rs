@@ -9,6 +9,7 @@ mod bytes;
 mod delivered;
 mod fill;
 mod fixed;
+mod known_views;
 mod layout;
 mod lists;
 mod nested;
@@ -16,6 +17,7 @@ mod nulls;
 mod number;
 mod selection;
 mod sources;
+mod value_numbers;
 mod views;
 mod weight;
 
@@ -31,11 +33,15 @@ pub(crate) use bytes::value as view_bytes;
 pub(crate) use delivered::delivered;
 pub use fill::Fill;
 pub(crate) use fixed::fill;
+pub(crate) use known_views::KnownViews;
 pub(crate) use lists::{StoredList, stored_lists};
 pub use nulls::{needs_values, null_field, null_rows};
 pub(crate) use number::{Number, value_bytes};
 pub(crate) use selection::copy_rows;
 pub use selection::{Run, Selection};
+pub(crate) use value_numbers::{
+    NUMBER_BYTES, ValueNumbers, cut_numbers, may_be_numbered, rows_of_numbers, value_numbers,
+};
 pub(crate) use views::{compact, exchange_views};
 pub(crate) use weight::{heaviest, is_variable, longest, weigh, weigh_each};
 

@@ -232,6 +232,14 @@ impl Selection {
         Selection::Stretches { rows, stretches }
     }
 
+    /// The rows of a selection that [`of_one`](Self::of_one) made; `None` for others.
+    pub(crate) fn rows_of_one(&self) -> Option<&[u32]> {
+        match self {
+            Selection::Stretches { rows, stretches } if stretches.len() == 1 => Some(rows),
+            _ => None,
+        }
+    }
+
     /// Returns the rows of a selection whose rows all come from one source.
     pub(crate) fn into_rows(self) -> Vec<u32> {
         match self {

@@ -11,6 +11,7 @@ use forebay_base::Result;
 
 use super::seal::Seal;
 use super::stats::Counters;
+use crate::batch::ValueNumbers;
 
 /// The verified rows of one row group from the cache. Cheap to clone.
 ///
@@ -23,6 +24,7 @@ use super::stats::Counters;
 #[derive(Clone)]
 pub struct Entry {
     pub(super) batch: RecordBatch,
+    pub(super) numbers: ValueNumbers,
     pub(super) bytes: u64,
     pub(super) seal: Option<Arc<Seal>>,
     pub(super) counters: Arc<Counters>,
@@ -49,6 +51,11 @@ impl Entry {
     /// rows that are not mapped. Costs one read of a file's metadata.
     pub fn is_intact(&self) -> bool {
         self.seal.as_ref().is_none_or(|seal| seal.is_intact())
+    }
+
+    /// For each column of texts or bytes in which values repeat, the number of the value in each row.
+    pub(crate) fn numbers(&self) -> &ValueNumbers {
+        &self.numbers
     }
 
     /// All rows, without copying them.

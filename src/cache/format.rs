@@ -2,7 +2,8 @@
 //! whole.
 //!
 //! ```text
-//! 0        schema message, batch message, end of stream      buffers at multiples of 64 bytes, uncompressed
+//! 0        schema message, batch message, end of stream      buffers at multiples of 64 bytes, uncompressed;
+//!                                                            the numbers of values are further columns
 //! stream   text of the key
 //! -40      magic "fbrows1\n" | rows u64 | stream bytes u64 | key bytes u64 | xxh3-64 of all before it
 //! ```
@@ -25,7 +26,8 @@ use forebay_arrow::ipc::writer::StreamEncoder;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::key::Key;
-use crate::batch::exchange_views;
+use super::numbers::{with_numbers, without_numbers};
+use crate::batch::{ValueNumbers, exchange_views};
 
 const MAGIC: &[u8; 8] = b"fbrows1\n";
 const TRAILER_BYTES: usize = 40;
@@ -50,8 +52,8 @@ pub(super) struct Encoded {
 }
 
 impl Encoded {
-    pub(super) fn new(key: &Key, rows: &RecordBatch) -> Result<Encoded, ArrowError> {
-        let rows = compact(rows)?;
+    pub(super) fn new(key: &Key, rows: &RecordBatch, numbers: &ValueNumbers) -> Result<Encoded, ArrowError> {
+        let rows = with_numbers(compact(rows)?, numbers)?;
         let mut encoder = StreamEncoder::try_new(&rows.schema())?;
         let mut buffers = encoder.encode(&rows)?;
         buffers.extend(encoder.finish()?);
@@ -251,14 +253,19 @@ pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
     Ok((at < length).then_some(at))
 }
 
-/// Decodes the rows of a checked stream that is cut into pieces. The rows point into the last piece.
-pub(super) fn decode(pieces: impl IntoIterator<Item = Buffer>, rows: u64) -> Result<RecordBatch, ArrowError> {
+/// Decodes the rows of a checked stream that is cut into pieces, and the numbers of their values. The rows
+/// point into the last piece.
+pub(super) fn decode(
+    pieces: impl IntoIterator<Item = Buffer>,
+    rows: u64,
+) -> Result<(RecordBatch, ValueNumbers), ArrowError> {
     let mut decoder = StreamDecoder::new();
     for mut piece in pieces {
         if let Some(batch) = decoder.decode(&mut piece)? {
             return Some(batch)
                 .filter(|batch| batch.num_rows() as u64 == rows)
-                .ok_or_else(|| ArrowError::IpcError(format!("the stream does not hold {rows} rows")));
+                .ok_or_else(|| ArrowError::IpcError(format!("the stream does not hold {rows} rows")))
+                .and_then(without_numbers);
         }
     }
     Err(ArrowError::IpcError("the stream holds no rows".into()))

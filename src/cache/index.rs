@@ -11,6 +11,7 @@ use lru::LruCache;
 use super::format::Body;
 use super::key::Name;
 use super::seal::{Seal, Stamp};
+use crate::batch::ValueNumbers;
 
 /// How many maps are kept; Linux allows a process 65,530 maps in all.
 const MAX_MAPS: NonZeroUsize = NonZeroUsize::new(16_384).expect("a number above 0");
@@ -21,6 +22,7 @@ const MAX_COLUMNS: usize = 1 << 17;
 #[derive(Clone)]
 pub(super) struct EntrySlot {
     pub(super) batch: RecordBatch,
+    pub(super) numbers: ValueNumbers,
     /// The length of the file.
     pub(super) bytes: u64,
     /// Detects changes of mapped rows; `None` if the rows are in private memory.

@@ -25,6 +25,7 @@
 //! | [`seal`] | whether an entry is still the one that was verified |
 //! | [`last_use`] | when an entry was used last |
 //! | [`note`] | what was measured for a data set |
+//! | [`numbers`] | columns with the numbers of values that repeat |
 //! | [`map`] | the bytes of an entry, mapped or read into memory |
 //! | [`guard`] | handles mapped pages that vanish; the only file that calls functions of C |
 //!
@@ -53,6 +54,7 @@ mod last_use;
 mod ledger;
 mod map;
 mod note;
+mod numbers;
 mod pause;
 mod points;
 mod seal;
@@ -87,6 +89,7 @@ use space::{Declined, Space};
 use stats::{Counters, count, took};
 use writer::Writer;
 
+use crate::batch::{ValueNumbers, value_numbers};
 pub use entry::Entry;
 pub(crate) use folder::is_local;
 pub use health::Off;
@@ -302,7 +305,7 @@ impl DiskCache {
             return false;
         }
         match Writer::begin(&self.0.space, key.name()) {
-            Ok(writer) => self.write(writer, key, rows, &|| true),
+            Ok(writer) => self.write(writer, key, (rows, &value_numbers(rows)), &|| true),
             Err(why) => self.declined("beginning an entry", why),
         }
     }
@@ -375,6 +378,7 @@ impl DiskCache {
         let access = if space.folder.mapped { access } else { Access::Copied };
         let entry = |slot: index::EntrySlot| Entry {
             batch: slot.batch,
+            numbers: slot.numbers,
             bytes: slot.bytes,
             seal: slot.seal,
             counters: counters.clone(),
@@ -475,13 +479,13 @@ impl DiskCache {
         // The bytes that hold the schema and the offsets of buffers are copied, because they must not change
         // while they are used.
         let pieces = [map::read(file, head)?, stream.slice(head)];
-        let Some(batch) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
+        let Some((batch, numbers)) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
         let seal = Seal::new(path.to_owned(), before, map);
         // The file was changed meanwhile, or another process has set its time of modification again.
         if !seal.is_intact() {
             return load_copied(key, file);
         }
-        let slot = index::EntrySlot { batch, bytes: body.bytes, seal: Some(Arc::new(seal)) };
+        let slot = index::EntrySlot { batch, numbers, bytes: body.bytes, seal: Some(Arc::new(seal)) };
         index.remember(key.name(), before, body, &slot);
         Ok(Some(slot))
     }
@@ -529,7 +533,13 @@ impl DiskCache {
         }
     }
 
-    fn write(&self, writer: Writer, key: &Key, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
+    fn write(
+        &self,
+        writer: Writer,
+        key: &Key,
+        rows: (&RecordBatch, &ValueNumbers),
+        goes_on: &dyn Fn() -> bool,
+    ) -> bool {
         let started = Instant::now();
         let written = self.try_write(writer, key, rows, goes_on);
         took(&self.0.counters.writing, started);
@@ -552,14 +562,14 @@ impl DiskCache {
         &self,
         mut writer: Writer,
         key: &Key,
-        rows: &RecordBatch,
+        (rows, numbers): (&RecordBatch, &ValueNumbers),
         goes_on: &dyn Fn() -> bool,
     ) -> std::result::Result<u64, Declined> {
         let space = &self.0.space;
         if space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file()) {
             return Ok(0);
         }
-        let encoded = Encoded::new(key, rows).map_err(|_| Declined::Unwritable)?;
+        let encoded = Encoded::new(key, rows, numbers).map_err(|_| Declined::Unwritable)?;
         space.reserve(encoded.bytes, || writer.grow(encoded.bytes))?;
         if !encoded.write(&writer.file, goes_on, || points::pass(points::Point::HalfWritten))? {
             return Err(Declined::Behind);
@@ -608,12 +618,12 @@ fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::EntrySlot>> {
         return Ok(None);
     };
     let stream = bytes.slice_with_length(0, body.stream);
-    let batch = decoded(|| format::decode([stream], body.rows));
-    Ok(batch.map(|batch| index::EntrySlot { batch, bytes: body.bytes, seal: None }))
+    let found = decoded(|| format::decode([stream], body.rows));
+    Ok(found.map(|(batch, numbers)| index::EntrySlot { batch, numbers, bytes: body.bytes, seal: None }))
 }
 
 /// The result of decoding; `None` if it fails or panics, which may happen if the bytes change meanwhile.
-fn decoded(decode: impl FnOnce() -> std::result::Result<RecordBatch, ArrowError>) -> Option<RecordBatch> {
+fn decoded<T>(decode: impl FnOnce() -> std::result::Result<T, ArrowError>) -> Option<T> {
     caught(decode).ok()?.ok()
 }
 
@@ -649,6 +659,15 @@ impl Guard {
     /// Keeps the fetched rows, like [`put`](Self::put), but stops if `goes_on` returns false. `goes_on` is
     /// called before each piece of at most one megabyte.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
+        self.put_numbered((rows, &value_numbers(rows)), goes_on)
+    }
+
+    /// Keeps the fetched rows, like [`put_while`](Self::put_while), with the given numbers of their values.
+    pub(crate) fn put_numbered(
+        self,
+        rows: (&RecordBatch, &ValueNumbers),
+        goes_on: &dyn Fn() -> bool,
+    ) -> bool {
         self.cache.write(self.writer, &self.key, rows, goes_on)
     }
 
@@ -656,7 +675,8 @@ impl Guard {
     /// memory is no longer needed. `None` if they are not kept.
     pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
         let Guard { cache, key, writer } = self;
-        if cache.write(writer, &key, rows, &|| true) { cache.find(&key, Access::Mapped) } else { None }
+        let is_written = cache.write(writer, &key, (rows, &value_numbers(rows)), &|| true);
+        if is_written { cache.find(&key, Access::Mapped) } else { None }
     }
 
     /// Drops the claim without keeping anything, because the disk is too slow at present.

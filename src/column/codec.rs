@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use forebay_arrow::array::{Array, ArrayRef};
+use forebay_arrow::array::{Array, ArrayRef, UInt16Array};
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{RowKey, Size, Workspace};
@@ -143,6 +143,16 @@ pub(crate) trait Held {
     /// Converts a column of a whole row group: one value for each row, and null where the stored value is
     /// null. A column that was read as codes is used as it is.
     fn hold(&self, column: ArrayRef) -> Result<ArrayRef>;
+
+    /// Does what [`hold`](Self::hold) does, for a column of which `numbers` has the number of the value in
+    /// each row; rows with equal values have equal numbers. The converted values are those of the rows in
+    /// `order`, if there is one.
+    fn hold_numbered(
+        &self,
+        column: &ArrayRef,
+        numbers: &UInt16Array,
+        order: Option<&[u32]>,
+    ) -> Result<ArrayRef>;
 
     /// Does what [`Gather::gather`] does, for columns that [`hold`](Self::hold) converted, and also for
     /// stored columns if the two types are [told apart](Self::is_told_apart). For a row group that could not

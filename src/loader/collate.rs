@@ -32,10 +32,12 @@ use super::batch_group::PackRows;
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::{FoundRow, Lengths};
 use super::queue::Sender;
-use crate::batch::{Selection, gather, is_narrow, needs_values, null_field, null_rows};
+use crate::batch::{
+    Selection, ValueNumbers, gather, is_narrow, narrow_bits, needs_values, null_field, null_rows,
+};
 use crate::column::{Codec, DecodeCells, GatheredRows, Held, PackedValues, RowCells, clips, images, tensor};
 use crate::monitor::{Monitor, Watch};
-use crate::reader::{Resident, Rows};
+use crate::reader::{Copies, Resident, Rows};
 use crate::shard::{column_key, repeat_key, row_key};
 pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
 pub(crate) use stacks::StackBlocks;
@@ -119,7 +121,7 @@ impl SampleForm {
 }
 
 /// The schema of row groups in memory, after [`Collator::prepared`] or, for rows from a cache,
-/// [`Collator::coded`] has converted their columns; `None` if no column is converted.
+/// [`Collator::copies`] has converted their columns; `None` if no column is converted.
 pub(crate) fn held_schema(
     stored: &SchemaRef,
     codecs: &[Codec],
@@ -1067,23 +1069,51 @@ impl Collator {
         RecordBatch::try_new_with_options(rows.schema(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// Converts, in a row group from a cache, the columns that row groups in memory hold in another form than
-    /// the stored one. Also returns the bytes of the converted columns; `None` if no column is converted.
-    pub(super) fn coded(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, u64)>> {
-        let Some(schema) = &self.held else { return Ok(None) };
-        let mut bytes = 0;
-        let columns = rows.columns().iter().enumerate().map(|(at, column)| match self.held(at) {
-            Some(held) => {
-                let coded = held.hold(column.clone())?;
-                bytes += coded.get_buffer_memory_size() as u64;
-                Ok(coded)
-            }
-            None => Ok(column.clone()),
+    /// Copies columns of rows that lie in a cache, or that are also written to one: columns that row groups
+    /// hold in another form than the stored one, and narrow columns in `order`, if there is one, which is an
+    /// order of all rows. `numbers` are those of the rows' values. `None` if nothing is copied.
+    pub(super) fn copies(
+        &self,
+        rows: &RecordBatch,
+        numbers: &ValueNumbers,
+        order: Option<&Selection>,
+    ) -> Result<Option<Copies>> {
+        let stored = rows.schema();
+        let schema = self.held.as_ref().unwrap_or(&stored).clone();
+        let (mut bytes, mut copied) = (0, 0);
+        let columns = rows.columns().iter().zip(&self.keys).enumerate().map(|(at, (column, is_key))| {
+            let order = order.filter(|_| is_narrow(schema.field(at).data_type()) && !is_key);
+            let copy = match (self.held(at), numbers.get(at).and_then(Option::as_ref), order) {
+                (Some(held), Some(numbers), order) => {
+                    held.hold_numbered(column, numbers, order.and_then(Selection::rows_of_one))?
+                }
+                (Some(held), None, Some(order)) => gather(&[&held.hold(column.clone())?], order, None)?,
+                (Some(held), None, None) => held.hold(column.clone())?,
+                (None, _, Some(order)) => gather(&[column], order, None)?,
+                (None, _, None) => return Ok(column.clone()),
+            };
+            bytes += copy.get_buffer_memory_size() as u64;
+            copied += 1;
+            Ok(copy)
         });
-        let columns = columns.collect::<Result<_>>()?;
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        if copied == 0 {
+            return Ok(None);
+        }
+        let are_all = copied == columns.len();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let coded = RecordBatch::try_new_with_options(schema.clone(), columns, &options).or_fail()?;
-        Ok(Some((coded, bytes)))
+        let rows = RecordBatch::try_new_with_options(schema, columns, &options).or_fail()?;
+        Ok(Some(Copies { rows, bytes, are_all }))
+    }
+
+    /// The most bytes that [`copies`](Self::copies) of `rows` rows take.
+    pub(super) fn copied_bytes(&self, stored: &SchemaRef, rows: u32, is_ordered: bool) -> u64 {
+        let fields = self.held.as_ref().unwrap_or(stored).fields().iter().enumerate();
+        let bits = fields.filter_map(|(at, field)| match is_ordered || self.held(at).is_some() {
+            true => narrow_bits(field.data_type()),
+            false => None,
+        });
+        bits.sum::<u64>().saturating_mul(rows.into()).div_ceil(u8::BITS.into())
     }
 
     /// The conversion of a column that row groups hold in another form than the stored one.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::collate::Collator;
 use super::tiers::Tiers;
-use crate::batch::Selection;
+use crate::batch::{Selection, ValueNumbers, cut_numbers, value_numbers};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{FetchOutcome, Fetched, FetchedHead, Fetcher};
@@ -284,9 +284,7 @@ impl RowGroupDecoder {
             task.done(u64::from(part.rows), bytes);
         }
         match read {
-            Ok(Read { resident, keep: Some((writer, whole)) }) => {
-                self.keep((resident, send), writer, whole, turn, watch);
-            }
+            Ok(Read { resident, keep: Some(keep) }) => self.keep((resident, send), keep, turn, watch),
             // Sending fails if the epoch was abandoned, which is not an error.
             read => drop(send.send(read.map(|read| vec![read.resident]))),
         }
@@ -305,8 +303,7 @@ impl RowGroupDecoder {
     fn keep(
         &self,
         (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
-        writer: CacheWriter,
-        whole: RecordBatch,
+        Keep { writer, whole, numbers, memory }: Keep,
         turn: Option<OwnedSemaphorePermit>,
         mut watch: RowGroupWatch,
     ) {
@@ -332,9 +329,9 @@ impl RowGroupDecoder {
             return;
         }
         drop(turn);
-        let memory = resident.memory();
+        let memory = (resident.memory(), memory);
         drop(send.send(Ok(vec![resident])));
-        if let Some(write) = writer.behind(whole, memory) {
+        if let Some(write) = writer.behind((whole, numbers), memory) {
             self.source.runtime.spawn_blocking(write);
         }
     }
@@ -415,26 +412,81 @@ impl RowGroupDecoder {
         }
     }
 
+    /// The deal as an order of rows, into which rows are sorted; otherwise the deal itself. They are sorted
+    /// only if each row is a sample: samples of several rows may share rows, so no order of rows fits them.
+    /// The deal is moved, not copied, since it is as large as a column; [`deal_of`] takes it back.
+    fn order_of(&self, deal: Option<Deal>) -> (Option<Selection>, Option<Deal>) {
+        match deal {
+            Some(deal) if self.samples.are_rows() => (Some(Selection::of_one(deal.into())), None),
+            deal => (None, deal),
+        }
+    }
+
+    /// Replaces mapped columns of a part from the cache by copies in memory: those of which row groups hold
+    /// codes, and narrow ones in the order of delivery. Batches then find the values of a part side by side.
+    fn copied(&self, resident: Resident, numbers: &ValueNumbers, deal: Option<Deal>) -> Result<Resident> {
+        let Source { collator, monitor, .. } = &self.source;
+        let numbers = self.cut_numbers(numbers, &resident.part);
+        let (order, deal) = self.order_of(deal);
+        if order.is_none() && collator.held.is_none() {
+            return Ok(resident.dealt(deal, false));
+        }
+        let task = monitor.task(Stage::Gather, Some(("row_group", resident.part.group.into())));
+        let (resident, is_copied) =
+            resident.with_copies(|rows| collator.copies(rows, &numbers, order.as_ref()))?;
+        task.done(0, if is_copied { resident.permitted() } else { 0 });
+        Ok(resident.dealt(order.map(deal_of).or(deal), is_copied))
+    }
+
+    /// The numbers of the values in the rows of a part, from those of all rows of its row group.
+    fn cut_numbers(&self, numbers: &ValueNumbers, part: &Part) -> ValueNumbers {
+        let Part { start, rows, .. } = self.samples.decoded(part);
+        cut_numbers(numbers, start as usize, rows as usize)
+    }
+
+    /// Makes a resident part from decoded rows that are also written to the cache. If there is memory for
+    /// them, columns are copied as those of cached rows are. Also returns the permit for the columns that
+    /// only the cache then needs.
+    fn beside_cache(
+        &self,
+        part: Part,
+        (rows, numbers): (RecordBatch, &ValueNumbers),
+        permit: Permit,
+        deal: Option<Deal>,
+    ) -> Result<(Resident, Option<Permit>)> {
+        let Source { fetcher, collator, exchange, .. } = &self.source;
+        let (order, deal) = self.order_of(deal);
+        let bytes = match exchange {
+            true => 0,
+            false => collator.copied_bytes(rows.schema_ref(), part.rows, order.is_some()),
+        };
+        let memory = (bytes > 0).then(|| fetcher.budget.take(bytes)).flatten();
+        let copies = match &memory {
+            Some(_) => collator.copies(&rows, &self.cut_numbers(numbers, &part), order.as_ref())?,
+            None => None,
+        };
+        let is_copied = copies.is_some();
+        let rows = copies.map_or(rows, |copies| copies.rows);
+        let resident = Resident::new(fetcher, &self.samples, part, rows, permit);
+        Ok((resident.dealt(order.map(deal_of).or(deal), is_copied), memory))
+    }
+
     /// Turns whatever was found for a part (fetched bytes, cached rows, or rows in memory) into rows.
     fn read(&self, part: Part, found: FetchOutcome, permit: Permit, deal: Option<Deal>) -> Result<Read> {
-        let Source { fetcher, collator, monitor, .. } = &self.source;
+        let Source { fetcher, collator, .. } = &self.source;
         let samples = &*self.samples;
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, samples, part, &kept, permit, Arc::new(self.clone()));
                 // With `exchange`, rows are used from the cache because memory is short, so there is none for
-                // converted columns.
-                let resident = match self.source.exchange || collator.held.is_none() {
-                    true => resident,
-                    false => {
-                        let task = monitor.task(Stage::Gather, Some(("row_group", part.group.into())));
-                        let resident = resident.with_columns(|rows| collator.coded(rows))?;
-                        task.done(0, resident.permitted());
-                        resident
-                    }
+                // copies.
+                let resident = match self.source.exchange {
+                    true => resident.dealt(deal, false),
+                    false => self.copied(resident, &kept.numbers, deal)?,
                 };
-                let resident = resident.dealt(deal, false);
-                return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
+                let Kept { rows: whole, numbers, .. } = kept;
+                let keep = writer.map(|writer| Keep { writer, whole, numbers, memory: None });
+                return Ok(Read { resident, keep });
             }
             FetchOutcome::Staying(staying) => return Ok(self.stay(part, &staying, permit, deal)?.into()),
             FetchOutcome::Lost(error) => {
@@ -466,28 +518,22 @@ impl RowGroupDecoder {
                         }
                     }
                 };
-                // Rows are sorted into the order of delivery only if each row is a sample. Samples of several
-                // rows may share rows, so no order of rows fits them.
-                let (order, deal) = match deal {
-                    // The deal is moved, not copied, since it is as large as a column. It is taken back
-                    // below.
-                    Some(deal) if samples.are_rows() => (Some(Selection::of_one(deal.into())), None),
-                    deal => (None, deal),
-                };
+                let (order, deal) = self.order_of(deal);
                 let rows = match &order {
                     Some(order) if is_prepared => collator.dealt(&rows, order)?,
                     None if is_prepared => rows,
                     order => collator.prepared(rows, order.as_ref())?,
                 };
-                let deal = order.map(|order| order.into_rows().into()).or(deal);
+                let deal = order.map(deal_of).or(deal);
                 let resident = Resident::new(fetcher, samples, part, rows, permit);
                 Ok(self.as_dealt(resident, deal).into())
             }
             (Ok(whole), Some((writer, _))) => {
-                let resident =
-                    Resident::new(fetcher, samples, part, reader::cut(samples, &whole, &part), permit);
-                let resident = resident.dealt(deal, false);
-                Ok(Read { resident, keep: Some((writer, whole)) })
+                let rows = reader::cut(samples, &whole, &part);
+                let numbers =
+                    if self.source.exchange { ValueNumbers::default() } else { value_numbers(&whole) };
+                let (resident, memory) = self.beside_cache(part, (rows, &numbers), permit, deal)?;
+                Ok(Read { resident, keep: Some(Keep { writer, whole, numbers, memory }) })
             }
             (Err(error), _) if fetcher.may_lose(&error) => {
                 Ok(Resident::lost(fetcher, samples, part, error)?.dealt(deal, false).into())
@@ -524,6 +570,12 @@ impl Renew for RowGroupDecoder {
         Ok((Resident::alone(samples, part, reader::cut(samples, &whole, &part)), kept))
     }
 
+    fn dealt(&self, rows: &RecordBatch, deal: &[u32]) -> Result<RecordBatch> {
+        let order = Selection::of_one(deal.to_vec());
+        let copies = self.source.collator.copies(rows, &ValueNumbers::default(), Some(&order))?;
+        Ok(copies.map_or_else(|| rows.clone(), |copies| copies.rows))
+    }
+
     fn room(&self, part: Part) -> Option<Permit> {
         let fetcher = &self.source.fetcher;
         fetcher.budget.take(fetcher.reads.own_cost(&part).held)
@@ -536,10 +588,24 @@ impl fmt::Debug for RowGroupDecoder {
     }
 }
 
+/// The order of delivery as a deal.
+fn deal_of(order: Selection) -> Deal {
+    order.into_rows().into()
+}
+
 /// The rows of a part and, if its row group is to be cached, all rows of the row group.
 struct Read {
     resident: Resident,
-    keep: Option<(CacheWriter, RecordBatch)>,
+    keep: Option<Keep>,
+}
+
+/// The rows of a row group that is to be cached.
+struct Keep {
+    writer: CacheWriter,
+    whole: RecordBatch,
+    numbers: ValueNumbers,
+    /// The permit for columns that were copied for the epoch, so that only the cache needs the originals.
+    memory: Option<Permit>,
 }
 
 impl From<Resident> for Read {

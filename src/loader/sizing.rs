@@ -331,7 +331,7 @@ impl Sizing {
             && let Some(row_cache) = &reads.row_cache
             && row_cache.cache().is_mapped()
         {
-            let all: u64 = given().map(|group| reads.held(group)).sum();
+            let all: u64 = given().map(|group| reads.kept(group)).sum();
             if all <= row_cache.cache().max_bytes() {
                 return self.check_heads(reads, samples.most()).map(|()| needed);
             }

@@ -224,7 +224,7 @@ impl Measured<'_> {
 
 /// The most bytes that the rows of the data set take in the cache if cells are kept as stored.
 fn catalog_bytes(reads: &Reads) -> u64 {
-    (0..reads.catalog.groups.len()).map(|group| reads.held(group)).sum()
+    (0..reads.catalog.groups.len()).map(|group| reads.kept(group)).sum()
 }
 
 #[cfg(test)]

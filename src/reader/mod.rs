@@ -39,4 +39,4 @@ pub(crate) use decode::{cut, read, read_head, read_together};
 pub use filter::Filter;
 pub(crate) use held::Held;
 pub(crate) use placed::Rows;
-pub(crate) use resident::{Renew, Resident};
+pub(crate) use resident::{Copies, Renew, Resident};

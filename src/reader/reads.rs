@@ -19,6 +19,7 @@ use super::heads::Heads;
 use super::pieces::{Piece, Pieces};
 use super::row_cache::RowCache;
 use super::row_memory::{RowMemory, Staying};
+use crate::batch::{NUMBER_BYTES, may_be_numbered};
 use crate::shard::Part;
 
 /// The bytes that are counted for each row that is kept in memory between epochs, in addition to its values:
@@ -249,6 +250,14 @@ impl Reads {
     /// The most bytes that a row group's rows take in memory.
     pub(crate) fn held(&self, group: usize) -> u64 {
         self.group_cost(group).held
+    }
+
+    /// The most bytes that a row group's rows take in a cache, with the numbers of their texts.
+    pub(crate) fn kept(&self, group: usize) -> u64 {
+        let fields = self.projection.schema().fields().iter();
+        let numbered = fields.filter(|field| may_be_numbered(field.data_type())).count() as u64;
+        let numbers = numbered * NUMBER_BYTES * self.catalog.groups[group].rows;
+        self.held(group).saturating_add(numbers)
     }
 
     /// The memory that a row group takes while it is read as a whole, without heads.

@@ -222,26 +222,28 @@ impl Resident {
         if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
-    /// Replaces mapped columns by columns that `make` makes from them in memory of this process. The permit
-    /// is reduced to the bytes of these columns. Nothing changes if `make` returns `None`, if there is no
-    /// permit, if it is shared or too small, or if another program has changed the rows.
-    pub(crate) fn with_columns(
+    /// Replaces mapped columns by copies that `make` makes of them in memory of this process. The permit is
+    /// reduced to the bytes of the copies. Returns whether columns were replaced: none are if `make` returns
+    /// `None`, if there is no permit, if it is shared or too small, or if another program has changed the
+    /// rows.
+    pub(crate) fn with_copies(
         mut self,
-        make: impl FnOnce(&RecordBatch) -> Result<Option<(RecordBatch, u64)>>,
-    ) -> Result<Self> {
+        make: impl FnOnce(&RecordBatch) -> Result<Option<Copies>>,
+    ) -> Result<(Self, bool)> {
         let rows = self.rows();
         let (Some(entry), Some(permit)) = (&rows.mapped, self.permit.as_mut().and_then(Arc::get_mut)) else {
-            return Ok(self);
+            return Ok((self, false));
         };
-        match make(&rows.batch)? {
-            Some((batch, bytes)) if rows.is_intact() && bytes <= permit.bytes() => {
-                permit.shrink(bytes);
-                self.rows = CurrentRows::new(Rows::new(batch, Some(entry.clone())));
-                self.is_partly_owned = true;
-            }
-            _ => {}
+        let Some(copies) = make(&rows.batch)? else { return Ok((self, false)) };
+        if !rows.is_intact() || copies.bytes > permit.bytes() {
+            return Ok((self, false));
         }
-        Ok(self)
+        permit.shrink(copies.bytes);
+        let mapped = (!copies.are_all).then(|| entry.clone());
+        self.renewer.take_if(|_| copies.are_all);
+        self.rows = CurrentRows::new(Rows::new(copies.rows, mapped));
+        self.is_partly_owned = true;
+        Ok((self, true))
     }
 
     /// Drops the permit if all columns are mapped, because they take no memory of this process.
@@ -275,11 +277,15 @@ impl Resident {
             return self.detach(wanted);
         }
         let (resident, kept) = renewer.renew(self.part)?;
+        let in_order = |batch: RecordBatch| match &self.deal {
+            Some(deal) if self.is_dealt => renewer.dealt(&batch, deal),
+            _ => Ok(batch),
+        };
         if resident.lost.is_none() {
             if let Some(kept) = kept.filter(|kept| kept.mapped.is_some()) {
-                *rows = Rows::new(self.cut(&kept.rows), kept.mapped);
+                *rows = Rows::new(in_order(self.cut(&kept.rows))?, kept.mapped);
             } else if let Some(permit) = renewer.room(self.part) {
-                let batch = resident.rows().batch.clone();
+                let batch = in_order(resident.rows().batch.clone())?;
                 *rows = Arc::new(Rows { batch, mapped: None, permit: Some(permit) });
             }
         }
@@ -381,8 +387,21 @@ pub(crate) trait Renew: fmt::Debug + Send + Sync {
     /// were cached again. Waits for the store if necessary.
     fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)>;
 
+    /// Copies columns of the rows to memory, as they were copied when the part was read: narrow ones in the
+    /// order of `deal`.
+    fn dealt(&self, rows: &RecordBatch, deal: &[u32]) -> Result<RecordBatch>;
+
     /// A permit for the memory of rows that were not cached again; `None` if there is not enough memory.
     fn room(&self, part: Part) -> Option<Permit>;
+}
+
+/// Rows of which some columns were copied to memory of this process.
+pub(crate) struct Copies {
+    pub(crate) rows: RecordBatch,
+    /// The bytes of the copied columns.
+    pub(crate) bytes: u64,
+    /// Whether all columns were copied.
+    pub(crate) are_all: bool,
 }
 
 /// A batch of `rows` rows in which every value is null.
@@ -406,7 +425,7 @@ mod tests {
     use crate::samples::SampleIndex;
 
     #[test]
-    fn columns_that_are_made_of_mapped_rows_take_their_bytes_of_the_permit() {
+    fn copies_of_mapped_columns_take_their_bytes_of_the_permit() {
         let folder = tempfile::tempdir().unwrap();
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
         let column = |add: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(add..add + 1000)) };
@@ -425,16 +444,20 @@ mod tests {
         let alone = mapped().at_hand();
         assert_eq!(budget.used(), 0, "mapped rows take none");
         assert_eq!(alone.rows().batch, rows(0));
-        let made = mapped().with_columns(|rows_of| {
-            assert_eq!(rows_of, &rows(0));
-            Ok(Some((rows(7), 8000)))
-        });
-        let made = made.unwrap().at_hand();
-        assert_eq!((made.rows().batch.clone(), budget.used()), (rows(7), 8192));
-        assert!(made.rows().is_mapped(), "other columns may be");
-        drop(made);
-        let too_much = mapped().with_columns(|_| Ok(Some((rows(7), 1 << 20)))).unwrap().at_hand();
-        assert_eq!((too_much.rows().batch.clone(), budget.used()), (rows(0), 0));
+        let copies = |bytes, are_all| Ok(Some(Copies { rows: rows(7), bytes, are_all }));
+        for are_all in [false, true] {
+            let made = mapped().with_copies(|rows_of| {
+                assert_eq!(rows_of, &rows(0));
+                copies(8000, are_all)
+            });
+            let (made, is_made) = made.unwrap();
+            let made = made.at_hand();
+            assert_eq!((is_made, made.rows().batch.clone(), budget.used()), (true, rows(7), 8192));
+            assert_eq!(made.rows().is_mapped(), !are_all, "other columns are");
+        }
+        let (too_much, is_made) = mapped().with_copies(|_| copies(1 << 20, true)).unwrap();
+        let too_much = too_much.at_hand();
+        assert_eq!((is_made, too_much.rows().batch.clone(), budget.used()), (false, rows(0), 0));
     }
 
     #[test]

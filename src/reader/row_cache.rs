@@ -20,6 +20,7 @@ use forebay_store::source::Store;
 
 use self::gate::{Gate, Pass};
 use super::budget::Permit;
+use crate::batch::ValueNumbers;
 use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::column::CacheForm;
 use crate::shard::Part;
@@ -254,6 +255,8 @@ pub(crate) enum Lookup {
 /// All selected rows of a row group, from the cache.
 pub(crate) struct Kept {
     pub(crate) rows: RecordBatch,
+    /// The numbers of the rows' values.
+    pub(crate) numbers: ValueNumbers,
     /// The cache entry, if the rows are mapped from its file. It can tell whether another program has changed
     /// them.
     pub(crate) mapped: Option<Entry>,
@@ -261,7 +264,8 @@ pub(crate) struct Kept {
 
 impl Kept {
     fn new(entry: Entry) -> Kept {
-        Kept { rows: entry.read(), mapped: entry.is_mapped().then_some(entry) }
+        let numbers = entry.numbers().clone();
+        Kept { rows: entry.read(), numbers, mapped: entry.is_mapped().then_some(entry) }
     }
 }
 
@@ -271,13 +275,13 @@ impl CacheWriter {
         self.guard.exchange(rows).map(Kept::new)
     }
 
-    /// Makes a task that caches `rows` while they are already used; `None` if too many rows wait to be
-    /// written. The memory of the rows is not released before the task is done. If an epoch needs that
-    /// memory, the task ends early, and the rows are not cached.
+    /// Makes a task that caches rows while they are already used; `None` if too many rows wait to be written.
+    /// The memory of the rows, which the epoch may share, is not released before the task is done. If an
+    /// epoch needs that memory, the task ends early, and the rows are not cached.
     pub(crate) fn behind(
         self,
-        rows: RecordBatch,
-        memory: Option<Arc<Permit>>,
+        (rows, numbers): (RecordBatch, ValueNumbers),
+        memory: (Option<Arc<Permit>>, Option<Permit>),
     ) -> Option<impl FnOnce() + Send> {
         let CacheWriter { guard, behind, pass } = self;
         let bytes = rows.get_array_memory_size() as u64;
@@ -296,7 +300,7 @@ impl CacheWriter {
             };
             match is_wanted() {
                 true => guard.decline_behind(),
-                false => drop(guard.put_while(&rows, &goes_on)),
+                false => drop(guard.put_numbered((&rows, &numbers), &goes_on)),
             }
             goes_on();
             drop((rows, memory));
@@ -350,6 +354,7 @@ mod tests {
     use forebay_arrow::array::{ArrayRef, Int64Array};
 
     use super::*;
+    use crate::batch::value_numbers;
     use crate::reader::budget::Budget;
 
     const ROWS: i64 = 1000;
@@ -357,6 +362,10 @@ mod tests {
     fn rows() -> RecordBatch {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
         RecordBatch::try_from_iter([("id", ids)]).unwrap()
+    }
+
+    fn numbered() -> (RecordBatch, ValueNumbers) {
+        (rows(), value_numbers(&rows()))
     }
 
     /// A writer for row group `group`, for rows that are used while they wait to be written.
@@ -377,17 +386,17 @@ mod tests {
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
         let bytes = rows().get_array_memory_size() as u64;
         let behind = Arc::new(WriteBehind::new(2 * bytes));
-        let first = writer(&cache, &behind, 0).behind(rows(), None).expect("there is room");
-        let second = writer(&cache, &behind, 1).behind(rows(), None).expect("there is room");
-        assert!(writer(&cache, &behind, 2).behind(rows(), None).is_none(), "a third is too much");
+        let first = writer(&cache, &behind, 0).behind(numbered(), (None, None)).expect("there is room");
+        let second = writer(&cache, &behind, 1).behind(numbered(), (None, None)).expect("there is room");
+        assert!(writer(&cache, &behind, 2).behind(numbered(), (None, None)).is_none(), "a third is too much");
         assert_eq!(cache.stats().declined.behind, 1);
         first();
-        writer(&cache, &behind, 2).behind(rows(), None).expect("there is room again")();
+        writer(&cache, &behind, 2).behind(numbered(), (None, None)).expect("there is room again")();
         second();
         assert_eq!((cache.stats().written, behind.bytes.load(Relaxed)), (3, 0));
 
         let little = Arc::new(WriteBehind::new(1));
-        writer(&cache, &little, 3).behind(rows(), None).expect("one always may be")();
+        writer(&cache, &little, 3).behind(numbered(), (None, None)).expect("one always may be")();
     }
 
     #[test]
@@ -398,7 +407,7 @@ mod tests {
             let behind = Arc::new(WriteBehind::new(u64::MAX));
             let budget = Budget::new(1 << 20);
             let permit = Arc::new(budget.take(1 << 20).unwrap());
-            let write = writer(&cache, &behind, 0).behind(rows(), Some(permit)).unwrap();
+            let write = writer(&cache, &behind, 0).behind(numbered(), (Some(permit), None)).unwrap();
             assert!(budget.take(1 << 20).is_none());
             behind.let_go();
             let began = Instant::now();
@@ -412,7 +421,7 @@ mod tests {
                 continue;
             }
             // A disk that was fast enough is used again.
-            writer(&cache, &behind, 0).behind(rows(), None).unwrap()();
+            writer(&cache, &behind, 0).behind(numbered(), (None, None)).unwrap()();
             assert_eq!(cache.stats().written, 1);
             break;
         }
@@ -422,7 +431,9 @@ mod tests {
     fn a_loader_keeps_what_it_uses_until_it_is_closed() {
         let folder = tempfile::tempdir().unwrap();
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
-        writer(&cache, &Arc::new(WriteBehind::new(1)), 0).behind(rows(), None).expect("there is room")();
+        writer(&cache, &Arc::new(WriteBehind::new(1)), 0)
+            .behind(numbered(), (None, None))
+            .expect("there is room")();
         let row_cache = RowCache::new(cache, None, None, [].into(), 1 << 20);
         let entries_within_a_byte = || DiskCache::open(folder.path(), 1).unwrap().stats().entries;
         assert_eq!(entries_within_a_byte(), 1);

@@ -28,13 +28,13 @@ const PLENTY: u64 = 1 << 30;
 /// The number of row groups in the data set. An epoch reads each of them once, in one of its lanes.
 const ROW_GROUPS: u64 = (FILES * GROUPS) as u64;
 
-fn cache_in(folder: &TempDir) -> DiskCache {
+pub(super) fn cache_in(folder: &TempDir) -> DiskCache {
     DiskCache::open(folder.path().join("rows"), PLENTY).unwrap()
 }
 
 /// Waits until the cache has written all rows that it did not have, or has written nothing for a while. Rows
 /// are delivered before they are written, and a loader that ends waits for unwritten rows only a moment.
-fn written(loader: &Loader) {
+pub(super) fn written(loader: &Loader) {
     const QUIET: Duration = Duration::from_secs(2);
     let (mut last, mut since) = (0, Instant::now());
     while since.elapsed() < QUIET {
@@ -63,7 +63,7 @@ fn warm(loader: &Loader) {
 
 /// The files of entries, which are larger than the other files of a cache. A cache in use may remove a file
 /// meanwhile.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     files_below(folder)
         .into_iter()
         .filter(|path| path.metadata().is_ok_and(|found| found.len() > 4096))
@@ -268,7 +268,7 @@ fn damage_between_two_runs_is_never_seen() {
 }
 
 /// Changes that other programs may make to an entry in place, and to its path.
-fn harms() -> Vec<(&'static str, fn(&Path))> {
+pub(super) fn harms() -> Vec<(&'static str, fn(&Path))> {
     // The loader itself removes an entry that it finds changed, and a removed entry cannot be harmed.
     fn write(path: &Path, change: impl Fn(&mut Vec<u8>)) {
         let Ok(file) = fs::OpenOptions::new().read(true).write(true).open(path) else { return };

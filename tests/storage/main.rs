@@ -16,6 +16,7 @@ mod skipped;
 
 mod cached;
 mod change;
+mod codes;
 mod damage;
 mod index;
 mod lists;

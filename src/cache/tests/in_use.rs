@@ -218,7 +218,8 @@ fn what_lies_where_an_entry_should_be_keeps_only_that_entry_out() {
 #[test]
 fn a_folder_in_the_place_of_an_entry_that_has_to_go_lets_the_others_go() {
     let dir = folder();
-    let limit = 3 * folder::footprint(Encoded::new(&key(0), &rows(0)).unwrap().bytes);
+    let limit =
+        3 * folder::footprint(Encoded::new(&key(0), &rows(0), &value_numbers(&rows(0))).unwrap().bytes);
     let cache = open(&dir, limit);
     (0..3).for_each(|group| assert!(cache.put(&key(group), &rows(group))));
     let path = cache.0.space.folder.entry(key(0).name());
@@ -282,7 +283,10 @@ fn whatever_lies_where_a_last_use_is_noted_notes_it() {
     ];
     for (thing, can_go, make) in things {
         let dir = folder();
-        let cache = open(&dir, folder::footprint(Encoded::new(&key(0), &rows(0)).unwrap().bytes));
+        let cache = open(
+            &dir,
+            folder::footprint(Encoded::new(&key(0), &rows(0), &value_numbers(&rows(0))).unwrap().bytes),
+        );
         assert!(cache.put(&key(0), &rows(0)));
         let note = cache.0.space.folder.last_use(key(0).name());
         fs::remove_file(&note).unwrap();

@@ -47,7 +47,7 @@ fn a_kill_at_any_point_of_a_write_does_no_harm() {
 #[ignore = "run by a_kill_at_any_point_of_a_write_does_no_harm"]
 fn evicts_and_writes() {
     let die = std::env::var("FOREBAY_KILL_AT").unwrap();
-    let seven = Encoded::new(&key(OLD), &rows(OLD)).unwrap().bytes;
+    let seven = Encoded::new(&key(OLD), &rows(OLD), &value_numbers(&rows(OLD))).unwrap().bytes;
     let cache = DiskCache::open(given_folder(), folder::footprint(seven)).unwrap();
     // Another process puts the old entry, because `FOREBAY_KILL_AT` would kill this process while it did so.
     let helper = process("kills::writes_the_old_one", &given_folder()).env_remove("FOREBAY_KILL_AT").status();

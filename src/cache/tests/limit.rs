@@ -6,7 +6,7 @@ use super::*;
 
 /// The size of an entry of [`rows`] on disk, in bytes.
 fn entry_bytes() -> u64 {
-    folder::footprint(Encoded::new(&key(0), &rows(0)).unwrap().bytes)
+    folder::footprint(Encoded::new(&key(0), &rows(0), &value_numbers(&rows(0))).unwrap().bytes)
 }
 
 fn on_disk(dir: &Path) -> u64 {

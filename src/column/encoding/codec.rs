@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, GenericListArray, Int32Array,
-    Int64Array, LargeListArray, OffsetSizeTrait, PrimitiveArray, new_null_array,
+    Int64Array, LargeListArray, OffsetSizeTrait, PrimitiveArray, UInt16Array, new_null_array,
 };
 use forebay_arrow::buffer::OffsetBuffer;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
@@ -17,7 +17,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use xxhash_rust::xxh64::xxh64;
 
 use super::choice::{Encoding, Hash};
-use super::held::{CodeValues, UncodedValues, codes};
+use super::held::{CodeValues, UncodedValues, codes, codes_by_number};
 use super::items::{Item, Items};
 use super::vocabulary::{Categories, Places};
 use crate::batch::{Fill, Number, Selection, gather};
@@ -461,6 +461,19 @@ impl Held for EncodeCodec {
         }
     }
 
+    fn hold_numbered(
+        &self,
+        column: &ArrayRef,
+        numbers: &UInt16Array,
+        order: Option<&[u32]>,
+    ) -> Result<ArrayRef> {
+        let code = |item: Item<'_>| self.codes.held(item);
+        match self.codes.data_type {
+            DataType::Int32 => codes_by_number::<Int32Type>(column, numbers, order, code),
+            _ => codes_by_number::<Int64Type>(column, numbers, order, code),
+        }
+    }
+
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let wanted = self.data_type();
         let is_held = |source: &dyn Array| source.data_type() == wanted;
@@ -493,11 +506,15 @@ fn uncoded(value: &dyn fmt::Display) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use forebay_arrow::array::{BinaryViewArray, ListArray, StringViewArray, UInt64Array};
+    use forebay_arrow::array::{
+        BinaryViewArray, ListArray, RecordBatch, StringViewArray, UInt32Array, UInt64Array,
+    };
     use forebay_arrow::buffer::NullBuffer;
+    use forebay_arrow::compute::{concat, take};
     use forebay_arrow::datatypes::Int32Type;
 
     use super::*;
+    use crate::batch::value_numbers;
     use crate::column::codec::BadValue;
     use crate::column::encoding::Vocabulary;
 
@@ -515,6 +532,16 @@ mod tests {
         if let Some(holding) = codec.held() {
             let held = holding.hold(column.clone()).unwrap();
             assert_eq!(held.null_count(), column.null_count());
+            let many = concat(&[column.as_ref(); 9]).unwrap();
+            let of_many = value_numbers(&RecordBatch::try_from_iter([("x", many.clone())]).unwrap());
+            if let Some(numbers) = &of_many[0] {
+                let (many, numbers) = (many.slice(1, many.len() - 1), numbers.slice(1, many.len() - 1));
+                let of_numbers = holding.hold_numbered(&many, &numbers, None).unwrap();
+                let order: Vec<u32> = (0..many.len() as u32).rev().collect();
+                let in_order = holding.hold_numbered(&many, &numbers, Some(&order)).unwrap();
+                assert_eq!(&in_order, &take(&of_numbers, &UInt32Array::from(order), None).unwrap());
+                assert_eq!(&of_numbers, &holding.hold(many).unwrap());
+            }
             // A row group that could not be read gives nulls of the stored type; no row of it is selected.
             let lost = new_null_array(column.data_type(), 1);
             let (of_held, bad_of_held) = holding.gather(&[&held, &lost], &rows).unwrap();

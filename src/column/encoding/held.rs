@@ -9,8 +9,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay_arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use forebay_arrow::buffer::ScalarBuffer;
+use forebay_arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, UInt16Array};
+use forebay_arrow::buffer::{NullBuffer, ScalarBuffer};
 use forebay_arrow::datatypes::{ArrowNativeType, DataType};
 use forebay_base::Result;
 use hashbrown::HashTable;
@@ -18,10 +18,7 @@ use hashbrown::hash_table::Entry;
 use xxhash_rust::xxh64::xxh64;
 
 use super::items::{Item, Items};
-
-/// The largest number of Arrow views whose codes are remembered for a column. A column with more distinct
-/// values seldom holds categories.
-const MAX_REMEMBERED: usize = 1 << 16;
+use crate::batch::{KnownViews, rows_of_numbers};
 
 /// The largest number of distinct values without a code that are remembered, so that errors can show them.
 const MAX_TOLD: usize = 1 << 16;
@@ -105,7 +102,7 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
         _ => None,
     };
     let found = |row| items.get(row).map_or_else(Default::default, native);
-    let mut known = Remembered::new();
+    let mut known = KnownViews::new();
     let nulls = column.logical_nulls();
     let values: Vec<T::Native> = match (views, &nulls) {
         (Some(views), None) => {
@@ -125,35 +122,30 @@ pub(super) fn codes<T: ArrowPrimitiveType>(
     Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)))
 }
 
-/// The codes of the Arrow views that occurred so far. `last` is the view of the latest
-/// lookup with its code, and is compared first.
-struct Remembered<N> {
-    last: Option<(u128, N)>,
-    table: HashTable<(u128, N)>,
-}
-
-impl<N: ArrowNativeType> Remembered<N> {
-    fn new() -> Self {
-        Remembered { last: None, table: HashTable::new() }
-    }
-
-    fn get_or(&mut self, view: u128, find: impl FnOnce() -> N) -> N {
-        if let Some((_, code)) = self.last.filter(|(last, _)| *last == view) {
-            return code;
+/// Does what [`codes`] does, for a column of which `numbers` has the number of the value in each row: each
+/// distinct value is looked up once. The codes are those of the rows in `order`, if there is one.
+pub(super) fn codes_by_number<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    numbers: &UInt16Array,
+    order: Option<&[u32]>,
+    code: impl Fn(Item<'_>) -> i64,
+) -> Result<ArrayRef> {
+    let native = |item: Item<'_>| T::Native::usize_as(code(item) as usize);
+    let items = Items::new(column.as_ref())?;
+    let found = |row: Option<u32>| row.and_then(|row| items.get(row as usize)).map(native);
+    let codes: Vec<T::Native> =
+        rows_of_numbers(numbers).into_iter().map(|row| found(row).unwrap_or_default()).collect();
+    let code_of = |number: u16| codes.get(number as usize).copied().unwrap_or_default();
+    let numbers = &numbers.values()[..];
+    let nulls = column.logical_nulls();
+    let (values, nulls): (Vec<T::Native>, _) = match order {
+        None => (numbers.iter().map(|number| code_of(*number)).collect(), nulls),
+        Some(order) => {
+            let is_valid =
+                |nulls: &NullBuffer| order.iter().map(|row| nulls.is_valid(*row as usize)).collect();
+            let values = order.iter().map(|row| code_of(numbers[*row as usize])).collect();
+            (values, nulls.as_ref().map(is_valid))
         }
-        let is_full = self.table.len() >= MAX_REMEMBERED;
-        let code = match self.table.entry(hash(view), |(of, _)| *of == view, |(of, _)| hash(*of)) {
-            Entry::Occupied(occupied) => occupied.get().1,
-            Entry::Vacant(_) if is_full => find(),
-            Entry::Vacant(vacant) => vacant.insert((view, find())).get().1,
-        };
-        self.last = Some((view, code));
-        code
-    }
-}
-
-fn hash(view: u128) -> u64 {
-    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mixed = ((view as u64) ^ ((view >> 64) as u64).wrapping_mul(ODD)).wrapping_mul(ODD);
-    mixed ^ mixed >> 32
+    };
+    Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls)))
 }

@@ -99,7 +99,7 @@ impl LoaderBuilder {
         let is_flat = columns.are_flat();
         let grouping = match is_flat && spec.samples.are_rows() {
             false => Grouping::Alone,
-            true if spec.shuffle.mixing == Mixing::Window && spec.cache.is_none() => Grouping::Dealt,
+            true if spec.shuffle.mixing == Mixing::Window => Grouping::Dealt,
             true => Grouping::Scattered,
         };
         let all_narrow = columns.lengths.all(projection.schema().fields(), is_narrow);

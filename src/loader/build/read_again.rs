@@ -113,7 +113,7 @@ impl Settled {
             rows += u64::from(*count);
             stored += reads.stored(group);
             let all = u128::from(reads.catalog.groups[group].rows.max(1));
-            held += (u128::from(reads.held(group)) * u128::from(*count) / all) as u64;
+            held += (u128::from(reads.kept(group)) * u128::from(*count) / all) as u64;
         }
         ToKeep { rows, stored, held, threads: self.threads, page_cache: page_cache() }
     }

@@ -1,10 +1,10 @@
 //! Measures the time that a row of a data set takes on this processor if it is decoded again, and if it comes
 //! from a cache.
 //!
-//! One row group is decoded. Copies of its rows are then gathered into batches in two ways. Rows from a cache
-//! lie in stored order, so they are gathered at random places. For rows that are decoded again, narrow
-//! columns are first brought into the shuffled order of the row group (its deal), and then gathered in that
-//! order. The copies are larger than the second-level cache of a processor, as the rows of a shuffle window
+//! One row group is decoded. Copies of its rows are then gathered into batches. For a shuffle, narrow columns
+//! are first brought into the shuffled order of the row group (its deal), and then gathered in that order.
+//! The same is done with rows from a cache, except for an exact shuffle, which gathers them at random
+//! places. The copies are larger than the second-level cache of a processor, as the rows of a shuffle window
 //! are.
 
 use std::time::Duration;
@@ -55,12 +55,13 @@ impl Settled {
         let decode = || reader::read(&self.fetcher, &samples, &part, chunks.clone(), self.sizing.row_groups);
         let (decoding, rows) = fastest(decode).ok()?;
         drop(chunks);
-        let is_shuffled = self.spec.shuffle.mixing != Mixing::Stored;
+        let mixing = self.spec.shuffle.mixing;
         let most = usize::try_from(self.sizing.row_groups / COPIES_DIVISOR).unwrap_or(usize::MAX);
         let batch = usize::try_from(self.spec.batch_size).unwrap_or(MAX_BATCH_ROWS).min(MAX_BATCH_ROWS);
-        let gathering = Gathering::of_rows(&rows, most.min(COPIED_BYTES), batch.max(1), is_shuffled)?;
-        let again = decoding.as_secs_f64() / rows.num_rows() as f64 + gathering.again().ok()?;
-        Some(TrialTimes { again, kept: gathering.kept().ok()? })
+        let gathering = Gathering::of_rows(&rows, most.min(COPIED_BYTES), batch.max(1))?;
+        let dealt = gathering.dealt(mixing).ok()?;
+        let kept = if mixing == Mixing::Exact { gathering.at_random().ok()? } else { dealt };
+        Some(TrialTimes { again: decoding.as_secs_f64() / rows.num_rows() as f64 + dealt, kept })
     }
 }
 
@@ -76,7 +77,6 @@ struct Gathering {
     in_order: Vec<Vec<(u32, u32)>>,
     /// A shuffled order of the row group's rows, into which narrow columns are copied after decoding.
     deal: Vec<u32>,
-    is_shuffled: bool,
 }
 
 /// The two ways in which the rows of a batch are spread over the copies.
@@ -90,7 +90,7 @@ enum GatherOrder {
 impl Gathering {
     /// Copies the rows of a row group, and draws at random the places to gather rows from. Returns `None` if
     /// there are no rows.
-    fn of_rows(rows: &RecordBatch, bytes: usize, batch: usize, is_shuffled: bool) -> Option<Self> {
+    fn of_rows(rows: &RecordBatch, bytes: usize, batch: usize) -> Option<Self> {
         let count = rows.num_rows();
         let more = (bytes / rows.get_array_memory_size().max(1)).min(MAX_COPIES);
         let copies = 1 + more;
@@ -123,14 +123,13 @@ impl Gathering {
             at_random: batches(at_random),
             in_order: batches(in_order),
             deal,
-            is_shuffled,
         })
     }
 
-    /// The time, in seconds, to gather a row that was decoded again. It includes the copy of narrow columns
-    /// into a shuffled order.
-    fn again(&self) -> Result<f64> {
-        if !self.is_shuffled {
+    /// The time, in seconds, to gather a row from row groups whose narrow columns are first copied into a
+    /// shuffled order, unless rows are delivered in stored order.
+    fn dealt(&self, mixing: Mixing) -> Result<f64> {
+        if mixing == Mixing::Stored {
             return self.gather(GatherOrder::InOrder, |_| true);
         }
         let is_dealt = |column: &Vec<ArrayRef>| is_narrow(column[0].data_type());
@@ -142,9 +141,9 @@ impl Gathering {
         Ok(dealing.as_secs_f64() / self.rows as f64 + self.gather(GatherOrder::InOrder, is_dealt)? + others)
     }
 
-    /// The time, in seconds, to gather a row from a cache, where rows lie in stored order.
-    fn kept(&self) -> Result<f64> {
-        self.gather(if self.is_shuffled { GatherOrder::AtRandom } else { GatherOrder::InOrder }, |_| true)
+    /// The time, in seconds, to gather a row from row groups in stored order.
+    fn at_random(&self) -> Result<f64> {
+        self.gather(GatherOrder::AtRandom, |_| true)
     }
 
     /// The time, in seconds, to gather a row from `places`, in the columns for which `is_wanted` is true.
