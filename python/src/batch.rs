@@ -270,17 +270,20 @@ impl Batch {
 
     /// Names of the columns.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_view(slf, "KeysView")
+        static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        mapping_view(slf, &CLASS, "KeysView")
     }
 
     /// Arrays of the columns.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_view(slf, "ValuesView")
+        static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        mapping_view(slf, &CLASS, "ValuesView")
     }
 
     /// Names and arrays of the columns.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_view(slf, "ItemsView")
+        static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        mapping_view(slf, &CLASS, "ItemsView")
     }
 
     /// The array of a column, or ``default`` if there is no such column.
@@ -346,7 +349,14 @@ impl Batch {
     }
 }
 
-/// Returns a live view of the batch: an instance of a class of `collections.abc`, such as `KeysView`.
-fn mapping_view<'py>(batch: &Bound<'py, Batch>, class: &str) -> PyResult<Bound<'py, PyAny>> {
-    batch.py().import("collections.abc")?.getattr(class)?.call1((batch,))
+/// Returns a live view of the batch: an instance of the class `name` of `collections.abc`, such as
+/// `KeysView`. `class` keeps the class, because an import takes as long as several arrays of the batch.
+fn mapping_view<'py>(
+    batch: &Bound<'py, Batch>,
+    class: &PyOnceLock<Py<PyAny>>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = batch.py();
+    let find = || Ok::<_, PyErr>(py.import("collections.abc")?.getattr(name)?.unbind());
+    class.get_or_try_init(py, find)?.bind(py).call1((batch,))
 }

@@ -7,6 +7,7 @@
 use forebay::arrow::array::{Array, ArrayData, AsArray};
 use forebay::arrow::buffer::{BooleanBuffer, Buffer};
 use forebay::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use forebay_arrow::array::downcast_primitive_array;
 
 /// The metadata key under which a field names its Arrow extension type.
 const EXTENSION_NAME: &str = "ARROW:extension:name";
@@ -172,6 +173,9 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
     if count > array.len() {
         return None;
     }
+    if let Some(values) = values(array) {
+        return Some(values.slice_with_length(0, array.data_type().primitive_width()? * count));
+    }
     let data: ArrayData = array.to_data();
     let buffer = data.buffers().first()?;
     let end = data.offset().checked_add(count)?;
@@ -198,6 +202,17 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
             has_all.then(|| buffer.slice_with_length(data.offset() * width, count * width))
         }
     }
+}
+
+/// The memory of numbers that numpy stores as Arrow does, from the first element on; `None` for other arrays.
+fn values(array: &dyn Array) -> Option<Buffer> {
+    downcast_primitive_array!(
+        array => match array.data_type() {
+            DataType::Date32 | DataType::Time32(_) => None,
+            _ => Some(array.values().inner().clone()),
+        },
+        _ => None
+    )
 }
 
 /// Unpacks booleans into one byte each.

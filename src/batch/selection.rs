@@ -104,6 +104,9 @@ const RUNS_AHEAD: usize = 4;
 /// How many cache lines of a run are fetched ahead. The processor detects by itself that memory is read in
 /// order, but only after some lines, and most runs are not longer than that.
 const LINES_AHEAD: usize = 32;
+/// The number of cache lines of short runs that are fetched ahead, which is about how many lines a core can
+/// wait for at a time.
+const LINES_IN_FLIGHT: usize = 32;
 
 /// The number of bytes that the cache fetches together.
 const LINE_BYTES: usize = 64;
@@ -217,12 +220,10 @@ impl Selection {
             return Err(picks);
         };
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
-        for &(source, row) in &picks {
-            match runs.last_mut() {
-                Some(run) if run.source == source && run.start + run.rows == row => run.rows += 1,
-                _ => runs.push(Run { source, start: row, rows: 1 }),
-            }
-        }
+        runs.extend(picks.chunk_by(follows).map(|run| {
+            let (source, start) = run[0];
+            Run { source, start, rows: run.len() as u32 }
+        }));
         Ok(Selection::Runs { runs, rows: picks.len() })
     }
 
@@ -550,33 +551,25 @@ pub(crate) fn copy_rows(
 }
 
 /// Appends the `count` values of `runs`. `COPIED_TOGETHER` values are copied at a time, so values from behind
-/// the end of a run may be copied too; the next run overwrites them.
-fn copy_short_runs<T: Copy + Default>(
-    runs: &[Run],
-    sources: &[&[T]],
-    stride: usize,
-    count: usize,
-    out: &mut Vec<T>,
-) {
-    let begin = out.len();
-    out.resize(begin + count, T::default());
-    let mut rest = &mut out[begin..];
+/// the end of a run may be copied too; they are removed again.
+fn copy_short_runs<T: Copy>(runs: &[Run], sources: &[&[T]], stride: usize, count: usize, out: &mut Vec<T>) {
+    out.reserve(count + COPIED_TOGETHER);
     let values = |run: &Run| &sources[run.source as usize][run.start as usize * stride..];
-    runs.iter().take(RUNS_AHEAD).for_each(|run| prefetch(&values(run)[..run.rows as usize * stride]));
+    let soon = |run: &Run| prefetch_all(&values(run)[..run.rows as usize * stride]);
+    let ahead = (runs.len() * LINES_IN_FLIGHT * LINE_BYTES / (count * size_of::<T>()).max(1))
+        .clamp(RUNS_AHEAD, LINES_IN_FLIGHT);
+    runs.iter().take(ahead).for_each(soon);
     for (at, run) in runs.iter().enumerate() {
-        if let Some(next) = runs.get(at + RUNS_AHEAD) {
-            prefetch(&values(next)[..next.rows as usize * stride]);
-        }
+        runs.get(at + ahead).into_iter().for_each(soon);
         let (from, length) = (values(run), run.rows as usize * stride);
-        let whole = length.next_multiple_of(COPIED_TOGETHER);
-        match (from.get(..whole), rest.get_mut(..whole)) {
-            (Some(from), Some(to)) if length <= MAX_SHORT_RUN => {
-                let (from, to) = (from.as_chunks::<COPIED_TOGETHER>().0, to.as_chunks_mut().0);
-                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        let end = out.len() + length;
+        match from.get(..length.next_multiple_of(COPIED_TOGETHER)) {
+            Some(whole) if length <= MAX_SHORT_RUN => {
+                whole.as_chunks::<COPIED_TOGETHER>().0.iter().for_each(|some| out.extend_from_slice(some));
+                out.truncate(end);
             }
-            _ => rest[..length].copy_from_slice(&from[..length]),
+            _ => out.extend_from_slice(&from[..length]),
         }
-        rest = &mut rest[length..];
     }
 }
 
@@ -628,6 +621,12 @@ fn stream<T: Copy>(source: &[T], wanted: usize) {
             std::hint::black_box(*value);
         });
     }
+}
+
+/// Requests all cache lines of a few values, which may begin in the middle of a line.
+fn prefetch_all<T>(values: &[T]) {
+    prefetch(values);
+    values.last().into_iter().for_each(processor::fetch);
 }
 
 /// Requests the first cache lines of `values` from the processor, without waiting for them.

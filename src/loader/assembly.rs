@@ -255,6 +255,10 @@ impl Assembly {
             }
             rows.clear();
             sources[source as usize].rows_of_sample(sample, &mut rows);
+            if sources[source as usize].heads().next().is_none() {
+                picks.extend(rows.rows.iter().map(|row| (source, *row)));
+                rows.rows.clear();
+            }
             for &row in &rows.rows {
                 let Some((head, row_of_head)) = sources[source as usize].in_head(row) else {
                     picks.push((source, row));

@@ -371,7 +371,10 @@ impl Driven {
         let samples = source.selected.of_epoch(key.epoch);
         let row_memory = source.fetcher.reads.row_memory.clone();
         let (supply, control) = match row_memory.and_then(|memory| Some((memory.all()?, memory))) {
-            Some(rows) => (Supply::Memory(StayingParts::new(rows, samples, deals, scout)), None),
+            Some(rows) => {
+                deals.leave_plain();
+                (Supply::Memory(StayingParts::new(rows, samples, deals, scout)), None)
+            }
             None => {
                 let ended = move || ended(Event::Fetched);
                 let Prefetch { arriving, gauge, control } =

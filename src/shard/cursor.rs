@@ -87,6 +87,10 @@ impl Slot {
         let begin = |part: usize| lane.share(part, number).start as u32;
         let rows = if residents.len() == 1 {
             SlotRows::Run { next: begin(residents.start), rows: lane.share(residents.start, number).len() }
+        } else if lane.is_ordered(number) && deals.are_plain() {
+            let mut rows = Packed::in_slot(&lane, number);
+            deals.mix(&lane, lane_number, number, &mut rows);
+            SlotRows::Mixed(rows)
         } else if lane.is_ordered(number) {
             let sources = deals.sources(&lane, lane_number, number);
             SlotRows::Ordered { sources, next: residents.map(begin).collect() }

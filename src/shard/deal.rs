@@ -19,6 +19,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::balance::Balance;
@@ -45,6 +46,8 @@ pub struct Deals {
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
     /// The ranks by cost of the rows of recent parts, by lane and number of the part in the lane.
     ranks: Mutex<HashMap<(u32, usize), PlaceRanks>>,
+    /// Whether slots with several parts are mixed only when they are delivered.
+    are_plain: AtomicBool,
 }
 
 /// The place where an epoch begins: at its first row, or where a position was restored.
@@ -92,7 +95,19 @@ impl Deals {
             entered: Mutex::default(),
             merged: Mutex::default(),
             ranks: Mutex::default(),
+            are_plain: AtomicBool::new(false),
         })
+    }
+
+    /// Leaves the order within slots out of the deals, which are then the permutations of the parts. Called
+    /// before the epoch begins, if no reader will bring the rows into the order of a deal. Rows come in the
+    /// same order, and it takes less work to list them.
+    pub fn leave_plain(&self) {
+        self.are_plain.store(true, Relaxed);
+    }
+
+    pub(super) fn are_plain(&self) -> bool {
+        self.are_plain.load(Relaxed)
     }
 
     /// Records the row of the global order at which the epoch begins, unless it has been recorded before.
@@ -128,7 +143,7 @@ impl Deals {
         let start = self.start.get().map_or(0, |start| start.slot(number, lane));
         for slot in lane.ordered_slots(part).filter(|slot| *slot >= start) {
             let (residents, share) = (lane.residents(slot), lane.share(part, slot));
-            if share.is_empty() {
+            if share.is_empty() || (residents.len() > 1 && self.are_plain()) {
                 continue;
             }
             if residents.len() == 1 {
