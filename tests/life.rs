@@ -261,6 +261,17 @@ fn what_was_prepared_is_used_for_nothing_else() {
 }
 
 #[test]
+fn an_epoch_that_is_named_again_begins_with_its_first_row() {
+    let dir = written((0..10).map(|_| (20, 4)));
+    let loader = loader(&dir).batch_size(8).build().unwrap();
+    let whole = epoch(&loader, 2);
+    for taken in [1, 3] {
+        loader.epoch(2).take(taken).for_each(|batch| drop(batch.unwrap()));
+        assert_eq!(epoch(&loader, 2), whole, "after {taken} of its steps");
+    }
+}
+
+#[test]
 fn a_position_after_the_last_step_goes_on_with_the_next_epoch() {
     let dir = written([(105, 4)]);
     let build = |drop_last| loader(&dir).drop_last(drop_last).batch_size(10).build().unwrap();
