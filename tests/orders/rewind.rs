@@ -100,6 +100,7 @@ fn topology(draw: &mut Draw, folder: &Path) -> (Dataset, LoaderBuilder, u32) {
 #[test]
 fn the_plan_names_the_rows_that_come() {
     let mut draw = Draw(3);
+    let (mut cached, mut hits) = (0, 0);
     for _ in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let (dataset, builder, world) = topology(&mut draw, folder.path());
@@ -118,9 +119,13 @@ fn the_plan_names_the_rows_that_come() {
                     assert_eq!(placed.iter().map(|row| row.id).collect::<Vec<_>>(), ids(&batch));
                 }
                 assert!(loader.which(epoch, loader.len(), rank as u32).is_err());
+                if let Some(cache) = loader.stats().cache {
+                    (cached, hits) = (cached + 1, hits + cache.hits);
+                }
             }
         }
     }
+    assert!(cached > 4 && hits > 0, "{hits} hits in the caches of {cached} loaders");
 }
 
 /// A position says what comes next, on any number of ranks.
