@@ -1,6 +1,7 @@
 //! The life of an epoch: it runs to its end on any data set, and leaves the next epoch complete.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a helper of a test stops it, and sleeps")]
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -213,11 +214,12 @@ fn the_folder_of_a_cache_can_be_removed_once_its_loader_has_ended() {
     /// A loader that ends waits this long for its writes. On a busy machine they may take longer.
     const WRITES_TIME: Duration = Duration::from_secs(1);
     let dir = written((0..20).map(|_| (50, 20 * KB)));
+    let kept = Cell::new(0);
     let ends_in_time = |steps: usize| {
         let folder = TempDir::new().unwrap();
         let cache = DiskCache::open(folder.path().join("rows"), 1 << 30).unwrap();
         let loader =
-            loader(&dir).batch_size(25).cache(cache).cache_tier(forebay::Tier::Rows).build().unwrap();
+            loader(&dir).batch_size(25).cache(cache.clone()).cache_tier(forebay::Tier::Rows).build().unwrap();
         let mut epoch = loader.epoch(0);
         assert_eq!(epoch.by_ref().take(steps).filter_map(Result::ok).count(), steps.min(40));
         let ends = Instant::now();
@@ -229,6 +231,8 @@ fn the_folder_of_a_cache_can_be_removed_once_its_loader_has_ended() {
         if ends.elapsed() >= WRITES_TIME {
             return false;
         }
+        kept.set(kept.get() + cache.stats().written);
+        drop(cache);
         let path = folder.path().to_owned();
         folder.close().unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
         std::thread::sleep(Duration::from_millis(2));
@@ -238,6 +242,7 @@ fn the_folder_of_a_cache_can_be_removed_once_its_loader_has_ended() {
     for steps in 0..60 {
         assert!((0..10).any(|_| ends_in_time(steps)), "after {steps} steps");
     }
+    assert!(kept.get() > 0, "nothing was written into the folders");
 }
 
 #[test]
@@ -258,6 +263,17 @@ fn what_was_prepared_is_used_for_nothing_else() {
     settled(&one);
     one.restore(&position).unwrap();
     assert_eq!(epoch(&one, 6), tail, "from the middle, though its beginning is prepared");
+}
+
+#[test]
+fn an_epoch_that_is_named_again_begins_with_its_first_row() {
+    let dir = written((0..10).map(|_| (20, 4)));
+    let loader = loader(&dir).batch_size(8).build().unwrap();
+    let whole = epoch(&loader, 2);
+    for taken in [1, 3] {
+        loader.epoch(2).take(taken).for_each(|batch| drop(batch.unwrap()));
+        assert_eq!(epoch(&loader, 2), whole, "after {taken} of its steps");
+    }
 }
 
 #[test]
@@ -315,10 +331,12 @@ fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
     let whole: Vec<_> = std::iter::from_fn(|| step(&mut alone)).collect();
     assert_eq!(whole.concat().len(), 465);
 
-    let (mut steps, mut saved) = (Vec::new(), None);
+    let (mut steps, mut saved, mut hits) = (Vec::new(), None, 0);
     for (world, taken) in [(8, 3), (2, 1), (8, 4), (3, 2), (5, 0), (1, 2), (23, 1), (3, 100)] {
         let mut ranks = on(world, saved.as_ref());
         steps.extend(std::iter::from_fn(|| step(&mut ranks)).take(taken));
+        let caches = ranks.iter().filter_map(|(loader, _)| loader.stats().cache);
+        hits += caches.map(|cache| cache.hits).sum::<u64>();
         let position = ranks[0].0.position();
         assert!(ranks.iter().all(|(loader, _)| loader.position() == position), "the same on every rank");
         let text = serde_json::to_string(&position).unwrap();
@@ -326,6 +344,7 @@ fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
         saved = Some(serde_json::from_str(&text).unwrap());
     }
     assert_eq!(steps, whole);
+    assert!(hits > 0, "no row came from the cache");
 }
 
 #[test]

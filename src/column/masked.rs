@@ -209,6 +209,25 @@ mod tests {
     }
 
     #[test]
+    fn a_null_inside_a_list_is_found_in_any_of_several_row_groups() {
+        let lists = |rows: [[Option<i16>; 2]; 2]| {
+            let rows = rows.map(|row| Some(row.to_vec()));
+            FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(rows, 2)
+        };
+        let whole = lists([[Some(1), Some(2)], [Some(3), Some(4)]]);
+        let holed = lists([[Some(5), Some(6)], [None, Some(8)]]);
+        let fill = masked_fill(whole.data_type(), None).unwrap();
+        let codec = MaskedCodec::new(Arc::new(PlainCodec { fill: Some(fill) }), whole.data_type(), false);
+        let sources: [&dyn Array; 3] = [&whole, &holed, &whole];
+        let refused = |rows: Vec<(u32, u32)>| {
+            let (_, refused) = codec.gather(&sources, &Selection::new(rows)).unwrap();
+            refused.into_iter().map(|(row, _)| row).collect::<Vec<_>>()
+        };
+        assert_eq!(refused(vec![(0, 1), (2, 0), (1, 1), (1, 0), (0, 0)]), [2]);
+        assert_eq!(refused(vec![(0, 1), (1, 0), (2, 0)]), [0; 0], "the row with the null is in no batch");
+    }
+
+    #[test]
     fn only_rows_of_several_values_may_be_bad_beside_a_mask() {
         let filled = || Arc::new(PlainCodec { fill: Some(0.0.into()) });
         let pairs = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Int8, true)), 2);

@@ -19,7 +19,7 @@ use forebay::arrow::array::{
     UInt64Array,
 };
 use forebay::arrow::datatypes::Int32Type;
-use forebay::filter::{Op, Term, Value};
+use forebay::filter::{Op, Term, Value, col};
 use forebay::rows::RowGroupMatch;
 use forebay::rows::read_part;
 use forebay_store::catalog::Catalog;
@@ -31,6 +31,9 @@ const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::
 
 /// The number of rows in a row group.
 const ROWS: usize = 3;
+
+/// The number of values in a long list, which is sorted and searched instead of compared one by one.
+const LONG_LIST: usize = 12;
 
 const PLENTY: u64 = 1 << 30;
 
@@ -146,7 +149,7 @@ fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) 
     decided
 }
 
-/// All terms over a column `c`: comparisons with each value, and lists of no, one and two values.
+/// All terms over a column `c`: comparisons with each value, and lists of no, one, two and many values.
 fn terms(values: &[Value]) -> Vec<Term> {
     let mut terms = Vec::new();
     for value in values {
@@ -158,6 +161,9 @@ fn terms(values: &[Value]) -> Vec<Term> {
         for (at, value) in values.iter().enumerate() {
             list(vec![value.clone()]);
             list(vec![value.clone(), values[(at + 1) % values.len()].clone()]);
+        }
+        for some in [values, &values[..values.len().div_ceil(2)]] {
+            list(some.iter().cycle().take(LONG_LIST).cloned().collect());
         }
     }
     terms
@@ -236,6 +242,17 @@ fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
             let want = |term: usize, row: usize| holds(&cells[row], terms[term].op, &terms[term].value);
             let decided = compare(&batch, &each_alone(&terms), want);
             assert!(decided * 10 > all, "statistics decided {decided} of {all}");
+            // A null is in no list, so it is among the values that are not in it.
+            let lists = terms.iter().filter_map(|term| match &term.value {
+                Value::List(values) if term.op == Op::In && !values.is_empty() => Some(values.clone()),
+                _ => None,
+            });
+            let lists: Vec<Vec<Value>> = lists.collect();
+            let others = lists.iter().map(|values| Filter::from(!col("c").in_list(values.clone())));
+            let others: Vec<Filter> = others.collect();
+            compare(&batch, &others, |list, row| {
+                !holds(&cells[row], Op::In, &Value::List(lists[list].clone()))
+            });
         }
     }
 }

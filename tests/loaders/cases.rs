@@ -27,15 +27,21 @@ const HANGING: &str = "it hangs";
 /// At least one in this many cases must be accepted and run, otherwise nothing is tested.
 const RUNS: u64 = 2;
 
+/// At least one in this many cases that were run must have rows from its cache.
+const CASES_FOR_A_HIT: u64 = 20;
+
 #[test]
 fn whole_loaders_keep_the_laws() {
     let variable = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let count = if variable("FOREBAY_LONG") == Some(1) { CASES_IN_A_LONG_RUN } else { CASES };
     let seeds = variable("FOREBAY_CASE").map_or(0..count, |seed| seed..seed + 1);
-    let mut ran = 0;
+    let (mut ran, mut hit) = (0, 0);
     for seed in seeds.clone() {
         match watched(&Case::draw(seed)) {
-            Ok(Outcome::Ran) => ran += 1,
+            Ok(Outcome::Ran { hits }) => {
+                ran += 1;
+                hit += u64::from(hits > 0);
+            }
             Ok(Outcome::Refused) => {}
             Err(failure) => {
                 let (case, failure) = simplest(Case::draw(seed), failure);
@@ -44,6 +50,8 @@ fn whole_loaders_keep_the_laws() {
         }
     }
     assert!(seeds.end - seeds.start < CASES || ran * RUNS > CASES, "only {ran} cases were not refused");
+    let is_hit = ran < CASES / RUNS || hit * CASES_FOR_A_HIT > ran;
+    assert!(is_hit, "the cache of only {hit} cases was hit, of {ran}");
 }
 
 /// Runs a case on a separate thread, which is abandoned if it hangs.

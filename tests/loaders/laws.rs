@@ -17,7 +17,10 @@ const MIN_ROWS_OF_DISTINCT_ORDERS: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Refused,
-    Ran,
+    /// The case was run, and its cache was hit this often.
+    Ran {
+        hits: u64,
+    },
 }
 
 /// A case that is being checked.
@@ -46,13 +49,13 @@ pub(crate) fn check(case: &Case) -> Outcome {
         }
     }
     trial.visits(&loaders);
-    trial.any_threads_memory_and_cache(&folder);
+    let hits = trial.any_threads_memory_and_cache(&folder);
     trial.any_world();
     trial.resumed();
     trial.another_seed();
     trial.bad_rows();
     trial.closed(&loaders);
-    Outcome::Ran
+    Outcome::Ran { hits }
 }
 
 impl Trial<'_> {
@@ -230,8 +233,9 @@ impl Trial<'_> {
         }
     }
 
-    /// Law 1: the steps do not depend on threads or memory, nor on a cache, empty or filled.
-    fn any_threads_memory_and_cache(&self, folder: &TempDir) {
+    /// Law 1: the steps do not depend on threads or memory, nor on a cache, empty or filled. Returns how
+    /// often the cache was hit.
+    fn any_threads_memory_and_cache(&self, folder: &TempDir) -> u64 {
         let case = self.case;
         let rank = case.world - 1;
         let threads = if case.threads == 1 { 3 } else { 1 };
@@ -243,6 +247,7 @@ impl Trial<'_> {
                 assert_eq!(&whole(case, &self.table, &loader, *epoch), &ranks[rank as usize]);
             }
         }
+        caches[1].as_ref().map_or(0, |cache| cache.stats().hits)
     }
 
     /// Law 4: with the global batch and the lanes constant, a step has the same rows on any world.

@@ -87,7 +87,11 @@ fn ranks_share_the_tokens_of_a_step_and_steps_hold_the_same_rows_on_any_world() 
         for world in [1, 2, 3] {
             assert_eq!(all(&balanced, world).0, steps, "epoch {number} on {world} ranks");
         }
-        assert_eq!(all(&balanced.clone().cache(cache.clone()), 2).0, steps, "from a cache");
+        let cached = balanced.clone().cache(cache.clone()).cache_tier(forebay::Tier::Rows);
+        of_rank(&cached, 0, 1).warm(|_, _| {}).unwrap();
+        let before = cache.stats().hits;
+        assert_eq!(all(&cached, 2).0, steps, "from a cache");
+        assert!(cache.stats().hits > before);
         assert_ne!(all(&plain, 1).0, steps);
         // On one rank, each step takes rows from all ranges of costs, so the steps differ little as well.
         let alone: Vec<usize> = of_rank(&balanced, 0, 1).epoch(number).map(|batch| read(batch).1).collect();

@@ -8,6 +8,7 @@ mod loader;
 mod mix;
 mod mix_left_out;
 mod mix_samples;
+mod models;
 mod pictures;
 mod rewind;
 mod samples;

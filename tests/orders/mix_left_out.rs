@@ -179,6 +179,54 @@ fn a_row_stands_in_where_nothing_is_left_of_a_step() {
     }
 }
 
+/// An epoch has ten steps. Each step has the rows of the stored order that no list denies at that step of the
+/// run.
+#[test]
+fn rows_are_denied_from_a_step_of_the_run_on_and_in_all_later_epochs() {
+    let pair = Pair::new(|_, _| false);
+    let changes: [(u64, Range<i64>); 3] = [(3, 9..14), (10, 30..33), (14, 0..3)];
+    let plain = pair.sources[0].loader().shuffle(Shuffle::stored().lanes(1)).batch_size(4).threads(2);
+    let builder = changes
+        .iter()
+        .fold(plain, |builder, (from, rows)| builder.deny_from(*from, pair.ids(0, rows.clone())));
+    let numbers = |batch: RecordBatch| batch["n"].as_primitive::<Int64Type>().values().to_vec();
+    let expected = |epoch: u64, step: u64| -> Vec<i64> {
+        let is_denied =
+            |n: &i64| changes.iter().any(|(from, rows)| 10 * epoch + step >= *from && rows.contains(n));
+        (4 * step as i64..4 * step as i64 + 4).filter(|n| !is_denied(n)).collect()
+    };
+    let loader = builder.clone().build().unwrap();
+    let resumed = builder.build().unwrap();
+    for epoch in 0..3 {
+        for (step, batch) in (0..).zip(loader.epoch(epoch)) {
+            assert_eq!(numbers(batch.unwrap()), expected(epoch, step), "epoch {epoch}, step {step}");
+            if step % 4 == 1 && step < 9 {
+                resumed.restore(&loader.position()).unwrap();
+                let rest: Vec<_> = resumed.next_epoch().map(|batch| numbers(batch.unwrap())).collect();
+                let left: Vec<_> = (step + 1..10).map(|step| expected(epoch, step)).collect();
+                assert_eq!(rest, left, "epoch {epoch}, resumed after step {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_that_stands_in_is_not_counted() {
+    let pair = Pair::new(|_, _| false);
+    let plain = pair.sources[0].loader().shuffle(Shuffle::stored().lanes(1)).batch_size(4).threads(2);
+    let loader = plain.deny_from(2, pair.ids(0, 8..12)).row_mask(true).build().unwrap();
+    for (step, batch) in (0..10).zip(loader.epoch(0)) {
+        let batch = batch.unwrap();
+        let rows: Vec<i64> = batch["n"].as_primitive::<Int64Type>().values().to_vec();
+        let mask: Vec<bool> = batch["row_mask"].as_boolean().values().iter().collect();
+        match step {
+            2 => assert_eq!((rows, mask), (vec![12], vec![false])),
+            _ => assert_eq!((rows, mask), ((4 * step..4 * step + 4).collect(), vec![true; 4])),
+        }
+    }
+    assert_eq!(loader.stats().padded_rows, 1);
+}
+
 #[test]
 fn an_epoch_without_a_row_says_what_denies_them() {
     let pair = Pair::new(|_, _| false);

@@ -100,6 +100,7 @@ fn topology(draw: &mut Draw, folder: &Path) -> (Dataset, LoaderBuilder, u32) {
 #[test]
 fn the_plan_names_the_rows_that_come() {
     let mut draw = Draw(3);
+    let (mut cached, mut hits) = (0, 0);
     for _ in 0..20 {
         let folder = tempfile::tempdir().unwrap();
         let (dataset, builder, world) = topology(&mut draw, folder.path());
@@ -118,9 +119,13 @@ fn the_plan_names_the_rows_that_come() {
                     assert_eq!(placed.iter().map(|row| row.id).collect::<Vec<_>>(), ids(&batch));
                 }
                 assert!(loader.which(epoch, loader.len(), rank as u32).is_err());
+                if let Some(cache) = loader.stats().cache {
+                    (cached, hits) = (cached + 1, hits + cache.hits);
+                }
             }
         }
     }
+    assert!(cached > 4 && hits > 0, "{hits} hits in the caches of {cached} loaders");
 }
 
 /// A position says what comes next, on any number of ranks.
@@ -154,6 +159,32 @@ fn a_position_names_the_rows_that_come_next() {
     }
 }
 
+/// The plan of an epoch that was asked for last is kept, but not if the lanes of a position replace its own.
+#[test]
+fn a_position_with_other_lanes_changes_what_the_plan_says() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[300, 123], 40);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let build = |shuffle: Shuffle| {
+        let shuffle = shuffle.window_rows(100);
+        dataset.loader().shuffle(shuffle).batch_size(8).row_id(true).build().unwrap()
+    };
+    let saved = build(Shuffle::seeded(5).lanes(4));
+    let mut epoch = saved.epoch(3);
+    (0..7).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let named = |loader: &Loader, step: u64| -> Vec<RowId> {
+        loader.which(3, step, 0).unwrap().iter().map(|row| row.id).collect()
+    };
+    let loader = build(Shuffle::seeded(5));
+    let before = named(&loader, 9);
+    loader.restore(&saved.position()).unwrap();
+    let after: Vec<Vec<RowId>> = (7..loader.len()).map(|step| named(&loader, step)).collect();
+    assert_ne!(before, after[2]);
+    let came: Vec<Vec<RowId>> = loader.next_epoch().map(|batch| ids(&batch.unwrap())).collect();
+    assert_eq!(came, after);
+    assert_eq!(came, epoch.map(|batch| ids(&batch.unwrap())).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_row_keeps_its_number_in_a_copy_with_other_files() {
     let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -175,6 +206,33 @@ fn a_row_keeps_its_number_in_a_copy_with_other_files() {
     let first = one.loader().row_id(true).build().unwrap().epoch(0).next().unwrap().unwrap();
     assert!(other.row(ids(&first)[0]).unwrap().is_none(), "a row of the file that is not there");
     assert!([-1, i64::MAX].iter().all(|id| one.row(RowId::new(*id)).unwrap().is_none()));
+}
+
+/// The numbers of a file's rows follow each other, so those before its first and after its last row are near.
+#[test]
+fn a_number_beside_those_of_the_rows_names_none() {
+    let mut draw = Draw(19);
+    for case in 0..6 {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<usize> = (0..1 + draw.below(4)).map(|_| 1 + draw.below(70) as usize).collect();
+        write(folder.path(), &files, 1 + draw.below(20) as usize);
+        let dataset = Dataset::open(folder.path()).unwrap();
+        let loader = dataset.loader().columns(["n"]).row_id(true).build().unwrap();
+        let known: BTreeSet<i64> =
+            loader.epoch(0).flat_map(|batch| ids(&batch.unwrap())).map(|id| id.get()).collect();
+        assert_eq!(known.len(), files.iter().sum::<usize>());
+        let beside = known.iter().flat_map(|id| [id.wrapping_sub(1), id.wrapping_add(1)]);
+        let beside: BTreeSet<i64> = beside.filter(|id| !known.contains(id)).collect();
+        assert!(beside.len() > files.len(), "case {case}");
+        for id in &beside {
+            assert!(dataset.row(RowId::new(*id)).unwrap().is_none(), "case {case}: {id}");
+        }
+        let count = beside.len();
+        let deny = Deny::rows(beside.into_iter().map(RowId::new));
+        let loader = dataset.loader().deny(deny).build().unwrap();
+        assert!(loader.take_warning().unwrap().starts_with(&format!("{count} of the rows")));
+        assert_eq!(delivered(&[loader], 0).len(), known.len(), "case {case}");
+    }
 }
 
 /// Evaluation counts each row once, on any number of ranks.

@@ -166,7 +166,7 @@ fn of_rank(builder: &LoaderBuilder, rank: u32, world: u32) -> Loader {
 #[test]
 fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_ranks() {
     let mut draw = Draw(11);
-    let mut checked = 0;
+    let (mut checked, mut hits) = (0, 0);
     for case in 0..CASES {
         let folder = tempfile::tempdir().unwrap();
         let files: Vec<u64> = (0..1 + draw.below(3)).map(|_| 40 + draw.below(150)).collect();
@@ -198,10 +198,9 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         if draw.below(3) == 0 {
             builder = builder.filter((col("n") % 7).not_eq(3));
         }
+        let cache = DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap();
         if draw.below(3) == 0 {
-            builder = builder
-                .cache(DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap())
-                .cache_tier(forebay::Tier::Rows);
+            builder = builder.cache(cache.clone()).cache_tier(forebay::Tier::Rows);
         }
         let plain = dataset.loader().columns(["n"]).row_id(true).build().unwrap();
         let mut numbers: HashMap<RowId, i64> = HashMap::new();
@@ -297,7 +296,9 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
                 }
             }
         }
+        hits += cache.stats().hits;
     }
+    assert!(hits > 0, "no row came from a cache");
     assert!(checked > 1_000, "only {checked} batches were held against the plan");
 }
 
@@ -389,8 +390,11 @@ fn the_rows_of_an_epoch_follow_from_the_data_the_seed_and_its_number_alone() {
         assert_eq!(times(&seeded(Shuffle::exact(8).lanes(2)), 2, 2), expected);
         assert_eq!(times(&seeded(Shuffle::seeded(8).window_rows(20).lanes(4)).threads(1), 2, 2), expected);
         let cache = DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap();
-        let cached = alone.clone().cache(cache).cache_tier(forebay::Tier::Rows);
-        assert_eq!((times(&cached, 1, 2), times(&cached, 1, 2)), (expected.clone(), expected.clone()));
+        let cached = alone.clone().cache(cache.clone()).cache_tier(forebay::Tier::Rows);
+        cached.clone().build().unwrap().warm(|_, _| {}).unwrap();
+        let before = cache.stats().hits;
+        assert_eq!(times(&cached, 1, 2), expected);
+        assert!(cache.stats().hits > before, "rows come from the cache");
         assert_ne!(times(&alone, 1, 3), expected, "another epoch draws others");
         assert_ne!(
             times(&seeded(Shuffle::seeded(9)).samples(Sample::weights("n").rows(501)), 1, 2),

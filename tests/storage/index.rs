@@ -23,7 +23,7 @@ fn opened(server: &FaultServer, more: &[(&str, &str)]) -> (usize, Dataset) {
     server.reset();
     let dataset = open(server, more).unwrap();
     assert_eq!(dataset.catalog().rows() as usize, crate::data::rows());
-    (reads(server).len(), dataset)
+    (reads(server, dataset.traffic().hedges).len(), dataset)
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_folder_with_an_index_opens_with_one_read() {
     server.reset();
     let glob = format!("s3://bucket/{PREFIX}/part-00[0-3].parquet");
     let some = Dataset::open_with_options(glob, &options(&server, &[])).unwrap();
-    assert_eq!((some.catalog().files.len(), reads(&server).len()), (4, 1));
+    assert_eq!((some.catalog().files.len(), reads(&server, some.traffic().hedges).len()), (4, 1));
     let refused = some.write_index().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("open the folder itself"), "{refused}");
@@ -67,16 +67,20 @@ fn who_is_handed_an_index_reads_no_footer() {
         server.reset();
         let dataset = open.storage_options(options(&server, &[])).open(url()).unwrap();
         assert_eq!(dataset.catalog().fingerprint, plain.catalog().fingerprint);
-        (reads(&server).len(), dataset)
+        (reads(&server, dataset.traffic().hedges).len(), dataset)
     };
     let (gets, first) = found(OpenOptions::new().hand_on(true));
     assert_eq!(gets, FILES);
     let index = first.index().unwrap();
-    assert_eq!(reads(&server).len(), FILES, "the footers were kept as they were read");
+    assert_eq!(
+        reads(&server, first.traffic().hedges).len(),
+        FILES,
+        "the footers were kept as they were read"
+    );
     settled(&server);
     server.reset();
     let again = plain.index().unwrap();
-    assert_eq!(reads(&server).len(), FILES, "here they were not");
+    assert_eq!(reads(&server, plain.traffic().hedges).len(), FILES, "here they were not");
     for bytes in [index.clone(), again] {
         let (gets, other) = found(OpenOptions::new().index(bytes));
         assert_eq!((gets, other.take_warning()), (0, None));
@@ -84,7 +88,7 @@ fn who_is_handed_an_index_reads_no_footer() {
         // row groups are read.
         let none = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         assert!(other.loader().columns(["id"]).filter(none).build().is_err(), "no row is selected");
-        assert_eq!(reads(&server).len(), FILES * GROUPS);
+        assert_eq!(reads(&server, other.traffic().hedges).len(), FILES * GROUPS);
         assert_eq!(other.index().unwrap().len(), index.len());
         let came = run(shuffled(&other).build().unwrap().epoch(0));
         assert!(came.error.is_none() && came.batches == *ORACLE, "{:?}", came.error);
@@ -96,7 +100,7 @@ fn who_is_handed_an_index_reads_no_footer() {
         settled(&server);
         server.reset();
         let open = OpenOptions::new().index(bytes).storage_options(options(&server, &[]));
-        open.open(url()).map(|dataset| (reads(&server).len(), dataset))
+        open.open(url()).map(|dataset| (reads(&server, dataset.traffic().hedges).len(), dataset))
     };
     let (read, dataset) = changed(index.clone()).unwrap();
     assert_eq!((gets, read), (FILES, 1), "a file that was written again is read");
@@ -136,8 +140,13 @@ fn only_files_that_are_new_are_read_beside_it() {
     assert_eq!(opened(&server, &[]).0, 1);
     fs::remove_file(bucket.path().join(PREFIX).join(crate::data::name_of(5))).unwrap();
     server.reset();
-    assert_eq!(open(&server, &[]).unwrap().catalog().files.len(), FILES - 1);
-    assert_eq!(reads(&server).len(), 1, "a file that is gone is not of the data set");
+    let without = open(&server, &[]).unwrap();
+    assert_eq!(without.catalog().files.len(), FILES - 1);
+    assert_eq!(
+        reads(&server, without.traffic().hedges).len(),
+        1,
+        "a file that is gone is not of the data set"
+    );
 }
 
 #[test]
@@ -216,7 +225,7 @@ fn statistics_come_from_the_index_as_well() {
         let nothing = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         let refused = dataset.loader().filter(nothing).build().unwrap_err();
         assert!(refused.to_string().contains("no row is selected"), "{refused}");
-        reads(&server).len()
+        reads(&server, dataset.traffic().hedges).len()
     };
     // The footers have no statistics, so all row groups are read as well.
     let groups = FILES * GROUPS;

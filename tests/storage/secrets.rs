@@ -66,13 +66,15 @@ fn provoke(shown: &mut Shown, server: &FaultServer, url: &str, more: &[(&str, &s
     let dataset = Dataset::open_with_options(url, &keeping).unwrap();
     shown.debug("data set", &dataset);
     shown.debug("catalogue", dataset.catalog());
-    let builder = shuffled(&dataset).cache(DiskCache::open(kept.path().join("rows"), 1 << 30).unwrap());
+    let cache = DiskCache::open(kept.path().join("rows"), 1 << 30).unwrap();
+    let builder = shuffled(&dataset).cache(cache.clone()).cache_tier(forebay::Tier::Rows);
     shown.debug("builder", &builder);
     let loader = builder.build().unwrap();
     let run = run(loader.epoch(0));
     assert!(run.error.is_none(), "{:?}", run.error);
     shown.loader("loader", &loader);
     drop(loader);
+    assert!(cache.stats().written > 0, "nothing was written that could show a secret");
     for path in files_below(kept.path()) {
         // A file that was being written may have its final name by now.
         if let Ok(bytes) = std::fs::read(&path) {

@@ -54,7 +54,7 @@ fn a_footer_is_one_request_and_none_once_it_is_known() {
         server.reset();
         let dataset = open(&server, &[("metadata_cache", folder.to_str().unwrap())]).unwrap();
         assert_eq!(dataset.catalog().rows() as usize, rows());
-        reads(&server).len()
+        reads(&server, dataset.traffic().hedges).len()
     };
     assert_eq!(gets(), FILES, "the first time");
     assert_eq!(gets(), 0, "the second time");
@@ -74,7 +74,7 @@ fn statistics_are_read_from_footers_that_are_kept() {
         let nothing = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         let refused = dataset.loader().filter(nothing).build().unwrap_err();
         assert!(refused.to_string().contains("no row is selected"), "{refused}");
-        reads(&server).len()
+        reads(&server, dataset.traffic().hedges).len()
     };
     // The footers have no statistics, so all row groups are read as well.
     let groups = FILES * GROUPS;
@@ -95,7 +95,7 @@ fn a_row_group_is_one_request_that_names_the_version() {
     assert!(loader.epoch(0).all(|batch| batch.is_ok()));
     settled(&server);
     let (log, traffic) = (server.log(), loader.stats().traffic);
-    assert_eq!(reads(&server).len(), FILES * GROUPS, "each row group, {traffic:?}");
+    assert_eq!(reads(&server, dataset.traffic().hedges).len(), FILES * GROUPS, "each row group, {traffic:?}");
     let twice = (traffic.hedges - hedges) as usize;
     assert!(log.len() <= FILES * GROUPS + twice, "each once, but for those that were late: {traffic:?}");
     // The log knows little about a request that was given up.
@@ -109,7 +109,7 @@ fn a_row_group_is_one_request_that_names_the_version() {
     let loader = one_lane().columns(["id", "weight"]).build().unwrap();
     assert!(loader.epoch(0).all(|batch| batch.is_ok()));
     settled(&server);
-    let bytes: u64 = reads(&server).iter().map(|asked| asked.bytes_sent).sum();
+    let bytes: u64 = reads(&server, dataset.traffic().hedges).iter().map(|asked| asked.bytes_sent).sum();
     assert!(bytes < 100_000, "{bytes} bytes for two narrow columns");
 }
 
@@ -131,8 +131,8 @@ fn the_first_batch_shares_the_link_with_little() {
     const HELD: Duration = Duration::from_millis(500);
     let server = server();
     let shuffle = Shuffle::seeded(7).window_rows(rows() as u64).lanes(1);
-    let loader = open(&server, &[]).unwrap().loader().shuffle(shuffle).batch_size(60).threads(2);
-    let loader = loader.build().unwrap();
+    let dataset = open(&server, &[]).unwrap();
+    let loader = dataset.loader().shuffle(shuffle).batch_size(60).threads(2).build().unwrap();
     let places = loader.which(0, 0, 0).unwrap();
     let mut groups: Vec<_> = places.iter().map(|place| (place.file.to_string(), place.row_group)).collect();
     groups.sort_unstable();
@@ -143,7 +143,7 @@ fn the_first_batch_shares_the_link_with_little() {
     server.add(Match::operation(Operation::Get), Fault::delay(HELD));
     let rows_that_came = loader.epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>();
     assert_eq!(rows_that_came, rows());
-    let reads = reads(&server);
+    let reads = reads(&server, dataset.traffic().hedges);
     // The server holds every request this long, so this is the earliest time at which it can be answered.
     let answered = |read: &LoggedExchange| read.since_start + HELD;
     let of_first: Vec<_> = reads

@@ -396,7 +396,11 @@ mod tests {
     }
 
     fn made(boxes: &Boxes, stored: &[f64]) -> Vec<Option<[f64; 4]>> {
-        let visible = boxes.visible(stored, &drawn()).collect::<Result<Vec<_>>>().unwrap();
+        made_by(boxes, stored, &drawn())
+    }
+
+    fn made_by(boxes: &Boxes, stored: &[f64], drawn: &Drawn) -> Vec<Option<[f64; 4]>> {
+        let visible = boxes.visible(stored, drawn).collect::<Result<Vec<_>>>().unwrap();
         visible.into_iter().map(|sides| Some(boxes.made(sides?, Size::from(40)))).collect()
     }
 
@@ -446,6 +450,59 @@ mod tests {
         let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(kept(&boxes), [true, false, false, false]);
         assert_eq!(kept(&boxes.min_visible(0.5)), [false; 4], "both conditions must hold");
+    }
+
+    /// The angles and boxes are random. The visible part of a box is turned corner by corner.
+    #[test]
+    fn a_box_that_is_turned_shows_no_more_than_was_visible_before() {
+        let jpeg = encode_jpeg(&[0; 40 * 30 * 3], 40, 30, 90).unwrap();
+        let mut bits = 7u64;
+        let mut random = |below: u64| {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (bits >> 33) % below
+        };
+        let is_near = |found: [f64; 4], wanted: [f64; 4]| {
+            found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-6)
+        };
+        let (mut hidden, mut shown, mut dropped) = (0, 0, 0);
+        for _ in 0..1_000 {
+            let degrees = random(361) as f64 - 180.0;
+            let image = Image::center_crop(40).resize_shorter(60).random_rotation((degrees, degrees));
+            let drawn = Drawn::of(&image, &jpeg, RowKey(0)).unwrap();
+            let (left, top) = (random(39) as f64, random(29) as f64);
+            let (right, bottom) = (left + 1.0 + random(12) as f64, top + 1.0 + random(12) as f64);
+            let stored = [left, top, right.min(40.0), bottom.min(30.0)];
+            let found = made(&Boxes::of("image"), &stored)[0];
+            let place = format!("{stored:?} turned by {degrees}");
+            // The crop begins at (10, 5), and is delivered at twice the size, with 40 x 40 pixels.
+            let moved = [0, 1, 2, 3].map(|side| 2.0 * (stored[side] - [10.0, 5.0][side % 2]));
+            let clipped = |sides: [f64; 4]| sides.map(|side| side.clamp(0.0, 40.0));
+            let visible = clipped(moved);
+            let turned_sides = made_by(&Boxes::of("image"), &stored, &drawn)[0].unwrap();
+            assert!(is_near(found.unwrap(), visible), "{place}, without the rotation");
+            if area(visible) == 0.0 {
+                hidden += 1;
+                assert_eq!(area(turned_sides), 0.0, "{place} was not visible");
+                assert!(turned_sides.iter().all(|side| (0.0..=40.0).contains(side)), "{place}");
+                continue;
+            }
+            let (sine, cosine) = degrees.to_radians().sin_cos();
+            let [left, top, right, bottom] = visible.map(|side| side - 20.0);
+            let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
+            let corners = corners.map(|(x, y)| (x * cosine + y * sine, y * cosine - x * sine));
+            let (mut around, far) = ([f64::MAX, f64::MAX, f64::MIN, f64::MIN], 20.0);
+            for (x, y) in corners {
+                around = [around[0].min(x), around[1].min(y), around[2].max(x), around[3].max(y)];
+            }
+            let around = around.map(|side| side + far);
+            assert!(is_near(turned_sides, clipped(around)), "{place}: {turned_sides:?}");
+            shown += 1;
+            let share = area(visible) / area(moved) * area(clipped(around)) / area(around);
+            let is_kept = made_by(&Boxes::of("image").min_visible(0.5), &stored, &drawn)[0].is_some();
+            assert!(is_kept == (share >= 0.5) || (share - 0.5).abs() < 1e-3, "{place}: {share}");
+            dropped += u32::from(!is_kept);
+        }
+        assert!(hidden > 100 && shown > 100 && dropped > 30, "{hidden}, {shown}, {dropped}");
     }
 
     #[test]

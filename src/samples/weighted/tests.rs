@@ -43,6 +43,21 @@ fn classes() -> impl Strategy<Value = Vec<Vec<u32>>> {
         .prop_filter("a row", |groups| groups.iter().any(|rows| !rows.is_empty()))
 }
 
+/// The draws of classes without replacement. Each class has a share and a number of rows: its draws rise with
+/// the level of all classes, in proportion to its share, until all of its rows are drawn.
+fn draws_at_a_level(classes: &[(f64, f64)], rows: f64) -> Vec<f64> {
+    let draws = |level: f64| classes.iter().map(move |(share, rows)| (level * share).min(*rows));
+    let (mut low, mut high) = (0.0, 1.0);
+    while high < 1e12 && draws(high).sum::<f64>() < rows {
+        high *= 2.0;
+    }
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if draws(middle).sum::<f64>() < rows { low = middle } else { high = middle }
+    }
+    draws(high).collect()
+}
+
 fn count(numbers: &[Vec<u32>], class: u32) -> u64 {
     numbers.iter().flatten().filter(|number| **number == class).count() as u64
 }
@@ -103,6 +118,19 @@ proptest! {
         let times = times(&index, epoch);
         prop_assert!(times.iter().flatten().all(|times| *times <= 1));
         prop_assert_eq!(u64::from(times.iter().flatten().sum::<u32>()), rows);
+        let of_class = |class: u32| count(&numbers, class) as f64;
+        let share = |class: u32| match (balanced, of_class(class) > 0.0) {
+            (_, false) => 0.0,
+            (true, _) => 1.0,
+            (false, _) => of_class(class) * given[class as usize].1,
+        };
+        let expected = draws_at_a_level(&[0, 1, 2, 3].map(|class| (share(class), of_class(class))), rows as f64);
+        for class in 0..4 {
+            let pairs = numbers.iter().flatten().zip(times.iter().flatten());
+            let draws: u32 = pairs.filter(|(of, _)| **of == class).map(|(_, times)| times).sum();
+            let expected = expected[class as usize];
+            prop_assert!((f64::from(draws) - expected).abs() < 1.0001, "{} of {}", draws, expected);
+        }
     }
 
     #[test]

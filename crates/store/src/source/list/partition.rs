@@ -297,6 +297,11 @@ mod tests {
         {
             assert!(found[at].ends_with(shown), "{}", found[at]);
         }
+        // Only the first key is null in a folder. A column of it must be nullable in all files.
+        for file in &files {
+            let nullable: Vec<bool> = file.constants.iter().map(|it| it.field.is_nullable()).collect();
+            assert_eq!(nullable, [true, false, false, false, false]);
+        }
         for (key, data_type) in [
             ("n", DataType::UInt8),
             ("d", DataType::Int32),
