@@ -67,6 +67,9 @@ def parse_size(text: str) -> int: ...
 def shown(location: str) -> str: ...
 def denied_rows(location: str) -> str: ...
 def denied_values(column: str, location: str) -> str: ...
+def blend_with_previous(
+    images: np.ndarray[Any, Any], blended: np.ndarray[Any, Any], own: float, other: float
+) -> None: ...
 def store_options(location: str, settings: dict[str, str]) -> dict[str, str]: ...
 def petastorm_schema(
     url: str, store_options: dict[str, str]
@@ -909,8 +912,8 @@ class Image:
 
         One of the policy's 25 pairs is drawn for each image, and applied after flips and rotation and before
         :meth:`color_jitter`. Some operations move pixels, so other columns (boxes, points, masks and images)
-        cannot follow such an image, and :meth:`emit_geometry` is refused. A call replaces an earlier
-        :meth:`rand_augment` or :meth:`trivial_augment_wide`.
+        cannot follow such an image, and :meth:`emit_geometry` is refused. So is a second automatic
+        augmentation: :meth:`rand_augment`, :meth:`trivial_augment_wide` or :meth:`aug_mix`.
 
         Parameters
         ----------
@@ -1010,6 +1013,59 @@ class Image:
         InvalidError
             ``num_magnitude_bins`` is not an int from 2 to 1000, or another parameter is not valid for
             :meth:`auto_augment`.
+        """
+    def aug_mix(
+        self,
+        severity: int | None = None,
+        mixture_width: int | None = None,
+        chain_depth: int | None = None,
+        alpha: float | None = None,
+        all_ops: bool | None = None,
+        *,
+        interpolation: Interpolation | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+    ) -> Image:
+        """Mixes the image with chains of random operations on it, like torchvision's ``AugMix``.
+
+        The result is the sum of the image and of the results of all chains, with random weights that are 1
+        together. It is computed at the same point, and with the same restrictions, as the operations of
+        :meth:`auto_augment`.
+
+        Parameters
+        ----------
+        severity : int, optional
+            Magnitudes are drawn from the weakest ``severity`` of ten. Default: 3.
+        mixture_width : int, optional
+            The number of chains. Default: 3.
+        chain_depth : int, optional
+            The number of operations in each chain; -1 draws one to three for each chain. Default: -1.
+        alpha : float, optional
+            The chains' shares follow ``Dirichlet(alpha, ...)``, and the share of all of them
+            ``Beta(alpha, alpha)``. Default: 1.0.
+        all_ops : bool, optional
+            Whether brightness, colour, contrast and sharpness are drawn too. Default: True.
+        interpolation : {"nearest", "bilinear"}, optional
+            How pixels are interpolated by operations that move them. Default: "bilinear".
+        fill : int or tuple of int, optional
+            Value from 0 to 255 for pixels that an operation leaves uncovered: one int, or one for each of
+            three channels. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``severity`` is not an int from 1 to 10, ``mixture_width`` is not an int from 1 to 100,
+            ``chain_depth`` is neither -1 nor such an int, ``alpha`` is not a number from 0.05 to 1000,
+            ``all_ops`` is not a bool, or another parameter is not valid for :meth:`auto_augment`.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> train = fb.Image.random_resized_crop(224).flip().aug_mix(severity=3)
         """
     def random_invert(self, p: float = 0.5) -> Image:
         """Inverts all pixel values with probability ``p``, like torchvision's ``RandomInvert``.

@@ -355,16 +355,7 @@ fn element(dtype: PixelType) -> Element {
 
 /// Returns the address of the array `out`, or an error if it cannot take pixels of this shape and type.
 fn writable(out: &Bound<'_, PyAny>, shape: &[usize], dtype: PixelType) -> PyResult<usize> {
-    let read = || -> PyResult<Option<usize>> {
-        let interface = out.getattr("__array_interface__")?;
-        let (address, is_read_only): (usize, bool) = interface.get_item("data")?.extract()?;
-        let fits = !is_read_only
-            && interface.get_item("strides")?.is_none()
-            && interface.get_item("shape")?.extract::<Vec<usize>>()? == shape
-            && out.getattr("dtype")?.getattr("name")?.extract::<String>()? == dtype.name();
-        Ok(fits.then_some(address))
-    };
-    match read() {
+    match arrays::address(out, shape, dtype.name(), true) {
         Ok(Some(address)) => Ok(address),
         _ => Err(refused_out(out, shape, dtype)),
     }

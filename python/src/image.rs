@@ -58,8 +58,11 @@ impl Image {
         augment: AutoAugment,
         (interpolation, fill): (Option<Argument>, Option<Argument>),
     ) -> PyResult<Self> {
-        let interpolation = interpolation.map_or(Ok(Interpolation::default()), interpolation_of)?;
-        let augment = augment.interpolation(interpolation).fill(fill.map_or(Ok([0; 3]), levels)?);
+        let augment = match interpolation {
+            Some(interpolation) => augment.interpolation(interpolation_of(interpolation)?),
+            None => augment,
+        };
+        let augment = augment.fill(fill.map_or(Ok([0; 3]), levels)?);
         Image::with(py, self.spec().auto_augment(augment))
     }
 }
@@ -789,8 +792,8 @@ impl Image {
     ///
     /// One of the policy's 25 pairs is drawn for each image, and applied after flips and rotation and before
     /// :meth:`color_jitter`. Some operations move pixels, so other columns (boxes, points, masks and images)
-    /// cannot follow such an image, and :meth:`emit_geometry` is refused. A call replaces an earlier
-    /// :meth:`rand_augment` or :meth:`trivial_augment_wide`.
+    /// cannot follow such an image, and :meth:`emit_geometry` is refused. So is a second automatic
+    /// augmentation: :meth:`rand_augment`, :meth:`trivial_augment_wide` or :meth:`aug_mix`.
     ///
     /// Parameters
     /// ----------
@@ -909,6 +912,81 @@ impl Image {
     ) -> PyResult<Self> {
         let bins = count(num_magnitude_bins, "num_magnitude_bins", BINS)?;
         self.augmented(py, AutoAugment::trivial_wide().num_magnitude_bins(bins), (interpolation, fill))
+    }
+
+    /// Mixes the image with chains of random operations on it, like torchvision's ``AugMix``.
+    ///
+    /// The result is the sum of the image and of the results of all chains, with random weights that are 1
+    /// together. It is computed at the same point, and with the same restrictions, as the operations of
+    /// :meth:`auto_augment`.
+    ///
+    /// Parameters
+    /// ----------
+    /// severity : int, optional
+    ///     Magnitudes are drawn from the weakest ``severity`` of ten. Default: 3.
+    /// mixture_width : int, optional
+    ///     The number of chains. Default: 3.
+    /// chain_depth : int, optional
+    ///     The number of operations in each chain; -1 draws one to three for each chain. Default: -1.
+    /// alpha : float, optional
+    ///     The chains' shares follow ``Dirichlet(alpha, ...)``, and the share of all of them
+    ///     ``Beta(alpha, alpha)``. Default: 1.0.
+    /// all_ops : bool, optional
+    ///     Whether brightness, colour, contrast and sharpness are drawn too. Default: True.
+    /// interpolation : {"nearest", "bilinear"}, optional
+    ///     How pixels are interpolated by operations that move them. Default: "bilinear".
+    /// fill : int or tuple of int, optional
+    ///     Value from 0 to 255 for pixels that an operation leaves uncovered: one int, or one for each of
+    ///     three channels. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``severity`` is not an int from 1 to 10, ``mixture_width`` is not an int from 1 to 100,
+    ///     ``chain_depth`` is neither -1 nor such an int, ``alpha`` is not a number from 0.05 to 1000,
+    ///     ``all_ops`` is not a bool, or another parameter is not valid for :meth:`auto_augment`.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> train = fb.Image.random_resized_crop(224).flip().aug_mix(severity=3)
+    #[pyo3(signature = (
+        severity=None, mixture_width=None, chain_depth=None, alpha=None, all_ops=None, *, interpolation=None,
+        fill=None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    fn aug_mix(
+        &self,
+        py: Python<'_>,
+        severity: Option<Argument>,
+        mixture_width: Option<Argument>,
+        chain_depth: Option<Argument>,
+        alpha: Option<Argument>,
+        all_ops: Option<Argument>,
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let [severity, width] =
+            [(severity, "severity"), (mixture_width, "mixture_width")].map(|(it, name)| count(it, name, 3));
+        let all_ops = all_ops.map_or(Ok(true), |value| named_truth(value, "all_ops"))?;
+        let augment = AutoAugment::aug_mix(severity?, width?).all_ops(all_ops);
+        let mut augment = augment.interpolation(Interpolation::Bilinear);
+        if let Some(depth) = chain_depth.filter(|depth| !depth.eq(-1).unwrap_or(false)) {
+            let depth_of = int(depth, 0..=u64::from(u32::MAX)).map(|number| number as u32);
+            let number =
+                depth_of.ok_or_else(|| refused(depth, "chain_depth", "-1 or an int of at least 1"))?;
+            augment = augment.chain_depth(number);
+        }
+        if let Some(alpha) = alpha {
+            let number = float(alpha).ok_or_else(|| refused(alpha, "alpha", "a number from 0.05 to 1000"))?;
+            augment = augment.alpha(number);
+        }
+        self.augmented(py, augment, (interpolation, fill))
     }
 
     /// Inverts all pixel values with probability ``p``, like torchvision's ``RandomInvert``.

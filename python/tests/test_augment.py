@@ -101,6 +101,62 @@ def test_each_magnitude_is_that_of_torchvisions_space() -> None:
     assert {("TranslateX", 15), ("TranslateY", 15), ("Solarize", 28), ("Solarize", 12), ("ShearY", 8)} <= seen
 
 
+def gamma(draws: Draws, shape: float) -> float:
+    """Draws from the gamma distribution, by the method of Marsaglia and Tsang."""
+    if shape < 1:
+        return gamma(draws, shape + 1) * (1 - draws.unit()) ** (1 / shape)
+    mode = shape - 1 / 3
+    spread = 1 / math.sqrt(9 * mode)
+    while True:
+        radius = math.sqrt(-2 * math.log(1 - draws.unit()))
+        normal = radius * math.cos(math.tau * draws.unit())
+        cube = (1 + spread * normal) ** 3
+        limit = 0.5 * normal**2 + mode - mode * cube
+        if cube > 0 and math.log(1 - draws.unit()) < limit + mode * math.log(cube):
+            return mode * cube
+
+
+def shares(draws: Draws, alpha: float, count: int) -> list[float]:
+    each = [gamma(draws, alpha) for _ in range(count)]
+    return [share / sum(each) for share in each]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"severity": 10, "mixture_width": 2, "chain_depth": 4, "alpha": 0.4},
+        {"severity": 5, "mixture_width": 1, "alpha": 3, "all_ops": False, "fill": (9, 80, 200)},
+    ],
+)
+def test_aug_mix_is_torchvisions(data: Path, options: dict[str, Any]) -> None:
+    """Torchvision gets the drawn numbers, applies the operations and mixes."""
+    options = {"severity": 3, "mixture_width": 3, "chain_depth": -1, "alpha": 1.0, **options}
+    torch = pytest.importorskip("torch")
+    transform = policies().AugMix(**{**options, "fill": list(options.get("fill", (0, 0, 0)))})
+    found = delivered(data, SAME.aug_mix(**options))
+    space = list(transform._AUGMENTATION_SPACE if options.get("all_ops", True) else transform._PARTIAL_AUGMENTATION_SPACE)
+    moved = 0
+    for row in range(ROWS):
+        draws = Draws(row, b"augm")
+        own, _ = shares(draws, options["alpha"], 2)
+        weights = shares(draws, options["alpha"], options["mixture_width"])
+        image = tensor(row)
+        mixed = np.float32(own) * image
+        for weight in weights:
+            depth = options["chain_depth"] if options["chain_depth"] > 0 else 1 + draws.below(3)
+            chain = image
+            for _ in range(depth):
+                kind, at = space[draws.below(len(space))], draws.below(options["severity"])
+                chain = applied(transform, chain, kind, magnitude(transform, kind, 10, at, draws))
+            mixed = mixed + np.float32(weight * (1 - own)) * chain
+        expected = mixed.to(torch.uint8).numpy().transpose(1, 2, 0)
+        difference = np.abs(found[row].astype(np.int64) - expected)
+        assert difference.mean() < 0.1, (row, difference.mean())
+        moved += int((found[row] != PHOTOGRAPHS[row]).any())
+    assert moved > ROWS // 2
+
+
 @pytest.mark.parametrize("name", ["imagenet", "cifar10", "svhn"])
 def test_auto_augment_is_torchvisions(data: Path, name: Any) -> None:
     transform = policies().AutoAugment(policies().AutoAugmentPolicy(name))
@@ -139,6 +195,7 @@ IMAGES = {
     "wide": SAME.trivial_augment_wide(interpolation="bilinear", fill=128),
     "imagenet": SAME.auto_augment(),
     "svhn": SAME.auto_augment("svhn"),
+    "mixed": SAME.aug_mix(severity=8),
     "single": SAME.random_invert()
     .random_posterize(4)
     .random_solarize(128)
@@ -209,6 +266,14 @@ def test_what_can_never_work_is_refused() -> None:
         (lambda: wrong.rand_augment(2, 31), "magnitude 31 of 31"),
         (lambda: wrong.rand_augment(-1), "num_ops must be an int of at least 0, got -1"),
         (lambda: wrong.trivial_augment_wide(1), "with 1 magnitudes"),
+        (lambda: wrong.aug_mix().rand_augment(), "a second automatic augmentation"),
+        (lambda: wrong.aug_mix(11), "severity 11"),
+        (lambda: wrong.aug_mix(mixture_width=0), "mixture_width of 0"),
+        (lambda: wrong.aug_mix(chain_depth=0), "chain_depth of 0"),
+        (lambda: wrong.aug_mix(chain_depth=-2), "chain_depth must be"),
+        (lambda: wrong.aug_mix(alpha="1"), "alpha must be a number from 0.05 to 1000, got '1'"),
+        (lambda: wrong.aug_mix(alpha=0), "alpha of 0"),
+        (lambda: wrong.aug_mix(all_ops=2), "all_ops must be True or False, got 2"),
         (lambda: wrong.auto_augment("mnist"), "policy must be"),
         (lambda: wrong.auto_augment(fill=256), "fill must be"),
         (lambda: wrong.auto_augment(interpolation="cubic"), "interpolation"),

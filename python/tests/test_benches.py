@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import PATIENCE
+from PIL import Image as Pillow
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
 SHAPES = BENCHES / "shapes"
@@ -44,3 +46,20 @@ def test_a_training_runs_with_each_loader_and_loaders_by_threads(tmp_path: Path)
     trained = re.findall(r"^\| (synthetic|forebay|DataLoader) \| ([\d,]+) \|", ran.stdout, re.M)
     assert [loader for loader, _ in trained] == ["synthetic", "forebay", "DataLoader"], ran.stdout
     assert re.findall(r"^\| (\d+) \| [\d,]+ \| [\d.]+ \| [\d,]+ \| ", ran.stdout, re.M) == ["1", "2"], ran.stdout
+
+
+def test_views_and_clips_are_compared_with_torchvision(tmp_path: Path) -> None:
+    pytest.importorskip("torchvision")
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(0, 256, (60, 90, 3), np.uint8)
+        Pillow.fromarray(pixels).save(tmp_path / f"{number}.png")
+    words = ["--turns", 1, "--seconds", 0.2, "--threads", 1, "--rows", 64]
+    command = [sys.executable, str(BENCHES / "views"), str(tmp_path), *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    lines = re.findall(r"^\| ([^|]*) \| [\d,]+ \| [\d.]+ \| ([\d.]+) \| ", ran.stdout, re.M)
+    assert [ratio for _, ratio in lines].count("1.00") == 3, ran.stdout
+    assert [name for name, _ in lines] == [
+        *("one crop to 224", "2 crops to 224, 8 to 96", "the same, torchvision"),
+        *("SimCLR, 2 views", "the same, torchvision", "16 rows", "a clip of 16 images"),
+    ]

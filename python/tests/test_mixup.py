@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from forebay._forebay import blend_with_previous
+from forebay.transforms.mixup import _blended, _cut
 
 ROWS, SIDE, CLASSES = 48, 12, 5
 
@@ -66,6 +68,45 @@ def test_mixup_is_the_formula(data: Path) -> None:
             level = np.rint(lam * batch["id"] + (1 - lam) * np.roll(batch["id"], 1))
             assert np.abs(batch["image"][:, 0, 0, 0] - level).max() <= 1
             assert batch["image"].dtype == np.uint8
+
+
+def test_images_of_8_bits_are_the_rounded_sum_to_the_bit() -> None:
+    random = np.random.default_rng(2)
+    images = random.integers(0, 256, (5, 37, 11, 3), np.uint8)
+    for lam in (0.0, 0.25, 0.3, 0.5, 0.77, 1.0):
+        own, other = np.float32(lam), np.float32(1 - lam)
+        for batch in (images, images.transpose(0, 2, 1, 3), images[::2], images[:1], images[:0]):
+            expected = np.rint(own * batch.astype(np.float32) + other * np.roll(batch, 1, axis=0).astype(np.float32))
+            mixed = _blended(batch, lam)
+            np.testing.assert_array_equal(mixed, expected)
+            assert mixed.dtype == np.uint8 and mixed.shape == batch.shape
+    for wrong in (images[:, ::2], images.astype(np.int8), images[:4], images):
+        with pytest.raises(fb.InvalidError, match="two contiguous arrays of uint8 with one shape"):
+            blend_with_previous(images, wrong, 0.5, 0.5)
+
+
+def timms_box(height: int, width: int, lam: float, place: tuple[float, float]) -> tuple[int, int, int, int]:
+    """The box of timm's ``rand_bbox``, whose centre is at these shares of the image."""
+    ratio = np.sqrt(1 - lam)
+    cut_height, cut_width = int(height * ratio), int(width * ratio)
+    down, across = int(place[1] * height), int(place[0] * width)
+    top, bottom = (int(np.clip(down + half, 0, height)) for half in (-(cut_height // 2), cut_height // 2))
+    left, right = (int(np.clip(across + half, 0, width)) for half in (-(cut_width // 2), cut_width // 2))
+    return top, bottom, left, right
+
+
+def test_a_box_is_timms() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(300):
+        lam, across, down = random.random(3)
+        images = np.zeros((2, 23, 17, 3), np.uint8)
+        images[1] = 255
+        cut, share = _cut(images, lam, (across, down), "image")
+        top, bottom, left, right = timms_box(23, 17, lam, (across, down))
+        expected = np.zeros_like(images[0])
+        expected[top:bottom, left:right] = 255
+        np.testing.assert_array_equal(cut[0], expected)
+        assert share == 1 - (bottom - top) * (right - left) / (23 * 17)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])

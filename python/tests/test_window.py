@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import itertools
 import json
 import pickle
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import planned_batches, row_groups
+from PIL import Image as Pillow
 
 import forebay as fb
 
@@ -347,3 +349,46 @@ def test_a_gap_of_floats_holds_to_their_precision(tmp_path: Path) -> None:
         pq.write_table(pa.table({"time": times}), tmp_path / "t.parquet")
         with fb.Loader(tmp_path / "t.parquet", samples=fb.Window(16, by="time", gap=0.1), batch_size=5) as loader:
             assert len(loader) == 985 // 5
+
+
+def test_images_in_their_own_shape_are_those_of_the_rows(tmp_path: Path) -> None:
+    """Each row of a window has the image, the size and the boxes that it has without a window."""
+    random = np.random.default_rng(3)
+    cells = []
+    for row in range(24):
+        file = io.BytesIO()
+        Pillow.fromarray(random.integers(0, 256, (20 + row % 5, 30 + row % 3, 3), np.uint8)).save(file, "PNG")
+        cells.append(file.getvalue())
+    boxes = pa.array([[[1, 2, 10, 12]] * (row % 3) for row in range(24)], pa.list_(pa.list_(pa.float32(), 4)))
+    pq.write_table(pa.table({"image": cells, "boxes": boxes, "n": range(24)}), tmp_path / "a.parquet", row_group_size=12)
+    image = fb.Image.fit(40, resize=26).flip()
+
+    def read(image: fb.Image, **options: Any) -> list[fb.Batch]:
+        decode = {"image": image, "boxes": fb.Boxes(of="image")}
+        with fb.Loader(tmp_path, decode=decode, shuffle=fb.Shuffle(seed=4), batch_size=5, **options) as loader:
+            return list(loader.epoch(1))
+
+    alone = fb.Window(3, frames="alone")
+    for wanted in (image, image.ragged()):
+        rows = {
+            int(n): (pixels, size, found)
+            for batch in read(wanted)
+            for n, pixels, size, found in zip(
+                batch["n"], batch["image"], batch["image.size"], batch["boxes"], strict=True
+            )
+        }
+        windows = 0
+        for batch in read(wanted, samples=alone):
+            if wanted is image:
+                assert batch["image"].shape[1:] == (3, 40, 40, 3)
+            assert batch["image.size"].shape[1:] == (3, 2)
+            for at, numbers in enumerate(batch["n"]):
+                windows += 1
+                for place, n in enumerate(numbers):
+                    pixels, size, found = rows[int(n)]
+                    np.testing.assert_array_equal(batch["image"][at][place], pixels)
+                    np.testing.assert_array_equal(batch["image.size"][at][place], size)
+                    np.testing.assert_array_equal(batch["boxes"][at][place], found)
+        assert windows == 20
+    together = [batch["image"] for batch in read(image, samples=fb.Window(3))]
+    assert any((batch["image"] != found).any() for batch, found in zip(read(image, samples=alone), together, strict=True))

@@ -146,7 +146,7 @@ def test_identifiers_of_coco_may_be_floats(coco: Coco, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out")["labels"].to_pylist() == [[], [], [0]]
     coco.annotations[0]["image_id"] = 2.5
     error = refused(coco.folder, tmp_path / "out2", "--coco", coco.save())
-    assert "the identifier 2.5 is not a whole number of 64 bits at line 1 column" in error
+    assert "annotations[0]: the identifier 2.5 is not a whole number of 64 bits at line 1 column" in error
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,70 @@ def test_identifiers_of_coco_may_be_floats(coco: Coco, tmp_path: Path) -> None:
         ({"keypoints": [1, 2]}, "the annotation with the id 1: 2 numbers as keypoints"),
         ({"segmentation": {"counts": [1, 2], "size": [32, 48]}}, "the annotation with the id 1: run lengths of 3 pixels"),
         ({"segmentation": {"counts": [6], "size": [2, 3]}}, "0.png: object 0: a mask of 3x2 pixels for an image of 48x32"),
-        ({"segmentation": "x"}, "a segmentation is a list of outlines, or an object with counts and size at line 1 column"),
-        ({"iscrowd": "yes"}, 'iscrowd is "yes", and not 0 or 1 at line 1 column'),
-        ({"bbox": [float("nan"), 1, 2, 3]}, "if this is NaN or Infinity"),
+        ({"segmentation": "x"}, "annotations[1]: a segmentation is a list of outlines, or an object with counts and size at line 1 column"),
+        ({"iscrowd": "yes"}, 'annotations[1]: iscrowd is "yes", and not 0 or 1 at line 1 column'),
+        ({"bbox": [1, 2, 3]}, "annotations[1]: invalid length 3, expected an array of length 4 at line 1 column"),
+        ({"bbox": [float("nan"), 1, 2, 3]}, "annotations[1]: expected value at line 1 column"),
+        ({"area": float("-inf")}, "if this is NaN or Infinity, which Python's json writes"),
     ],
 )
 def test_damaged_annotations_of_coco_are_refused(fields: dict[str, Any], words: str, coco: Coco, tmp_path: Path) -> None:
+    has_valid_neighbour = "annotations[1]" in words
+    if has_valid_neighbour:
+        coco.add(2)
     coco.add(0, **fields)
-    assert words in refused(coco.folder, tmp_path / "out", "--coco", coco.save())
+    error = refused(coco.folder, tmp_path / "out", "--coco", coco.save())
+    assert words in error and ("instances.json" in error or "0.png" in error)
+
+
+def test_items_of_coco_are_named_in_each_list(coco: Coco, tmp_path: Path) -> None:
+    good = [{"id": number, "file_name": f"{number}.png"} for number in range(3)]
+    for key, items, words in [
+        ("images", [*good[:2], {"id": 2}], "images[2]: missing field `file_name` at line 1 column"),
+        ("categories", [{"id": "x", "name": "cat"}], "categories[0]: invalid type: string \"x\", expected"),
+        ("images", {"0": good[0]}, 'invalid type: map, expected the list "images"'),
+        ("images", [*good, {"id": 7, "file_name": "./1.png"}], "the images with the identifiers 1 and 7 have one file"),
+    ]:
+        assert words in refused(coco.folder, tmp_path / "out", "--coco", coco.save(**{key: items}))
+
+
+def test_a_byte_order_mark_is_no_part_of_annotations(coco: Coco, tmp_path: Path) -> None:
+    coco.add(1).save()
+    coco.file.write_bytes(b"\xef\xbb\xbf" + coco.file.read_bytes())
+    write(coco.folder, tmp_path / "out", "--coco", coco.file)
+    yolo = Yolo(tmp_path)
+    yolo.label(0, "0 0.5 0.5 0.25 0.25")
+    for path in [yolo.data, yolo.labels / "0.txt"]:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert write(yolo.images, tmp_path / "out2", "--yolo")["classes"] == ["cat"]
+
+
+def remarks(*words: object) -> str:
+    process = start(*words)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    return err
+
+
+def test_boxes_that_nothing_learns_from_are_counted(coco: Coco, tmp_path: Path) -> None:
+    for box in [[8, 6, -3, 4], [8, 6, 3, 0], [48, 0, 5, 5], [0, 0, 48.5, 32.5], [40, 0, 40, 8]]:
+        coco.add(0, bbox=box)
+    sizes = [{"id": number, "file_name": f"{number}.png", "width": WIDTH, "height": HEIGHT} for number in range(3)]
+    said = remarks(coco.folder, tmp_path / "out", "--coco", coco.save(images=sizes))
+    form = "(bbox is left, top, width and height in pixels)"
+    assert "left out, since the width or height of their box is below 0: 1 annotation" in said
+    assert f"whose width or height is 0 {form}: 1 object" in said
+    assert f"outside of the image {form}: 1 object" in said and f"beyond the image {form}: 1 object" in said
+    assert len(pq.read_table(tmp_path / "out")["boxes"].to_pylist()[0]) == 4
+    boxes = fb.Boxes(of="image", format="xywh", min_size=1, along=["labels"])
+    [first, *_] = loaded(tmp_path / "out", fb.Image.resize(HEIGHT, WIDTH), boxes=boxes)
+    np.testing.assert_allclose(first["boxes"], [[0, 0, 48, 32], [40, 0, 8, 8]])
+    said = remarks(coco.folder, tmp_path / "out2", "--coco", coco.save())
+    assert "height is 0" in said and "outside" not in said
+    yolo = Yolo(tmp_path)
+    yolo.label(0, "0 0.5 0.5 0 0.25", "0 0.9 0.5 0.5 0.5", "0 0.5 0.5 1 1")
+    said = remarks(yolo.images, tmp_path / "out3", "--yolo")
+    assert "height is 0" in said and "beyond the image" in said and said.count(": 1 object") == 2
 
 
 def test_another_mask_is_another_job(coco: Coco, tmp_path: Path) -> None:
@@ -210,6 +266,21 @@ def test_outlines_of_yolo_are_masks_and_boxes(tmp_path: Path) -> None:
     yolo.label(1, "", "0 0.5 0.5 0.1 0.1")
     error = refused(yolo.images, tmp_path / "out2", "--yolo")
     assert "1.txt: line 2 has only a box, and line 1 of" in error and "0.txt has an outline" in error
+
+
+def test_key_points_of_yolo_without_their_shape_are_remarked_on(tmp_path: Path) -> None:
+    yolo = Yolo(tmp_path)
+    yolo.label(0, "0 0.5 0.5 0.2 0.2 0.45 0.45 0.55 0.45 0.5 0.55", "0 0.3 0.3 0.2 0.2 0.25 0.25 0.35 0.25 0.3 0.35")
+    said = remarks(yolo.images, tmp_path / "out", "--yolo")
+    assert "read as an outline of 5 points" in said and "data.yaml, such as [3, 2] or [2, 3], and write them" in said
+    yolo.data.unlink()
+    assert "such as [3, 2]" in remarks(yolo.images, tmp_path / "out2", "--yolo")
+    yolo.label(1, f"0 {shares(SQUARE)}")
+    assert "kpt_shape" not in remarks(yolo.images, tmp_path / "out3", "--yolo")
+    yolo.data.write_text("names: [cat]\nkpt_shape: [3, 2]\n")
+    yolo.label(1)
+    assert "outline" not in remarks(yolo.images, tmp_path / "out4", "--yolo")
+    assert pq.read_table(tmp_path / "out4")["keypoints"].to_pylist()[0][0][0] == pytest.approx([21.6, 14.4])
 
 
 def test_key_points_of_yolo_follow_crops(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ pub(crate) fn of_objects(chance: &mut Chance) -> Image {
 /// differ slightly stay similar.
 pub(crate) fn augmented(image: Image, chance: &mut Chance, is_gentle: bool) -> Image {
     let image = if image.channels() == 1 { image } else { image.color_jitter(0.4, 0.4, 0.4, 0.1) };
-    match chance.below(if is_gentle { 3 } else { 7 }) {
+    match chance.below(if is_gentle { 3 } else { 8 }) {
         0 => image.random_invert(0.5),
         1 => image.gaussian_blur_with(0.5, 3, (0.1, 2.0)).random_posterize(7, 0.5),
         2 => image.random_erasing(0.7),
@@ -143,6 +143,7 @@ pub(crate) fn augmented(image: Image, chance: &mut Chance, is_gentle: bool) -> I
             image.auto_augment(wide).random_erasing(0.5)
         }
         5 => image.auto_augment(AutoAugment::imagenet()),
+        6 => image.auto_augment(AutoAugment::aug_mix(5, 2)),
         _ => {
             let image = image.random_solarize(100.0, 0.5).random_adjust_sharpness(3.0, 0.5);
             image.random_autocontrast(0.5).random_equalize(0.5).random_rotation((-30.0, 30.0))

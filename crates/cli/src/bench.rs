@@ -4,6 +4,7 @@ mod accelerator;
 mod against;
 mod args;
 mod check;
+mod decoded;
 mod drawn;
 mod drive;
 mod epochs;
@@ -77,6 +78,7 @@ fn measure(args: &Args, console: &Console) -> Result<BenchReport> {
         steps: Some(args.steps(each)),
         at_most: args.seconds,
         pressure: &pressure,
+        decoded: args.decoded(),
     };
     let mut live = Live::new(console, args.expected_steps(each), loaders.first());
     let ranks = drive(&loaders, &course, origin, |lap| live.step(lap))?;

@@ -1,5 +1,7 @@
 //! Columns of lists of images, or of the images of windows, that are decoded to clips.
 
+use std::collections::HashSet;
+
 use forebay::column::{Clip, ClipLayout, FrameSampling};
 use forebay::samples::Frames;
 use forebay_image::Image;
@@ -31,12 +33,23 @@ impl ClipColumn {
     pub(crate) fn parse(text: &str) -> Result<ClipColumn, String> {
         let (column, how) = text.split_once('=').ok_or_else(|| refused(text))?;
         let (options, image): (Vec<&str>, Vec<&str>) = how.split(',').partition(|word| word.contains('='));
+        let mut names = HashSet::new();
+        if let Some((name, _)) =
+            options.iter().filter_map(|word| word.split_once('=')).find(|(name, _)| !names.insert(*name))
+        {
+            return Err(format!("{name}= is given twice in {text:?}: leave one of them out"));
+        }
         let image = format!("{column}={}", image.join(","));
         let (column, image) = parse_image(&image).map_err(|_| refused(text))?;
         let words: Option<Vec<ClipWord>> = options.iter().map(|word| ClipWord::parse(word)).collect();
         let parsed = ClipColumn { column, image, words: words.ok_or_else(|| refused(text))? };
         parsed.clip(Image::clone).validate().map_err(|error| error.to_string())?;
         Ok(parsed)
+    }
+
+    /// The number of values of each image.
+    pub(crate) fn values(&self) -> usize {
+        self.image.shape().iter().product()
     }
 
     /// Converts this column to the `Clip` that a loader takes. `changed` adapts the column's `Image` first.
@@ -107,6 +120,7 @@ mod tests {
         {
             assert!(clip(text).unwrap_err().contains("such as \"video=rrc224,frames=8\""), "{text}");
         }
+        assert!(clip("x=rrc24,frames=4,frames=5").unwrap_err().contains("frames= is given twice"));
         assert!(clip("x=rrc24,frames=0").unwrap_err().contains("frames of 0"));
         assert!(clip("x=rrc24:y,frames=2").unwrap_err().contains("follow others"));
     }

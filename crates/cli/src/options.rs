@@ -194,7 +194,8 @@ impl LoaderOptions {
         }
     }
 
-    fn finished(&self, image: &Image) -> Image {
+    /// An image as `--float` wants it.
+    pub(crate) fn finished(&self, image: &Image) -> Image {
         if !self.float {
             return image.clone();
         }

@@ -22,6 +22,7 @@ mod kept;
 mod masks;
 mod mds;
 mod mds_values;
+mod odd_boxes;
 mod read;
 mod recognise;
 mod sizes;

@@ -97,6 +97,45 @@ impl Draws {
     pub(super) fn below(&mut self, below: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(below)) >> u64::BITS) as u32
     }
+
+    /// Draws from the symmetric Dirichlet distribution with this concentration: `count` numbers, whose sum is
+    /// 1.
+    pub(super) fn shares(&mut self, alpha: f64, count: usize) -> Vec<f64> {
+        let each: Vec<f64> = (0..count).map(|_| self.gamma(alpha)).collect();
+        let all: f64 = each.iter().sum();
+        each.into_iter().map(|share| share / all).collect()
+    }
+
+    /// Draws from the gamma distribution with this shape, which is above 0, and the scale 1 (Marsaglia,
+    /// Tsang: "A Simple Method for Generating Gamma Variables", 2000).
+    fn gamma(&mut self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            let larger = self.gamma(shape + 1.0);
+            return larger * self.above_zero().powf(1.0 / shape);
+        }
+        let mode = shape - 1.0 / 3.0;
+        let spread = 1.0 / (9.0 * mode).sqrt();
+        loop {
+            let normal = self.normal();
+            let root = 1.0 + spread * normal;
+            let cube = root * root * root;
+            let limit = 0.5 * normal * normal + mode - mode * cube;
+            if cube > 0.0 && self.above_zero().ln() < limit + mode * cube.ln() {
+                return mode * cube;
+            }
+        }
+    }
+
+    /// Draws from the standard normal distribution, by the method of Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.above_zero().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Draws a number uniformly from (0, 1].
+    fn above_zero(&mut self) -> f64 {
+        1.0 - self.unit()
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +156,19 @@ mod tests {
         assert_ne!(own, Draws::new(key).next());
         assert_ne!(own, Draws::for_operation(RowKey(1234568), Operation::VerticalFlip).next());
         assert_eq!(own, Draws::for_operation(key, Operation::VerticalFlip).next());
+    }
+
+    #[test]
+    fn gamma_has_the_mean_and_the_variance_of_its_shape() {
+        let mut draws = Draws::new(RowKey(11));
+        for shape in [0.2, 1.0, 7.5] {
+            let drawn: Vec<f64> = (0..40_000).map(|_| draws.gamma(shape)).collect();
+            let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
+            let variance = drawn.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / drawn.len() as f64;
+            assert!((mean / shape - 1.0).abs() < 0.04 && (variance / shape - 1.0).abs() < 0.08, "{shape}");
+        }
+        let shares = draws.shares(0.05, 100);
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares.iter().all(|it| *it >= 0.0));
     }
 
     #[test]

@@ -77,6 +77,7 @@
 //! to masks. A module imports only from lower floors, which `tests/images/floors.rs` lists.
 
 mod affine;
+mod blend;
 mod border;
 mod buffer;
 mod canvas;
@@ -124,6 +125,7 @@ mod spec;
 mod unread;
 mod workspace;
 
+pub use blend::blend;
 pub use decode::{View, decode_into, decode_views, decode_within, needs_stable};
 pub use drawing::Drawing;
 pub use drawn::Drawn;

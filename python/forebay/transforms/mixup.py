@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._forebay import blend_with_previous
 from ..errors import InvalidError
 from .rows import Columns, rng
 
@@ -150,6 +151,11 @@ def _is_number(value: Any) -> bool:
 
 def _blended(images: np.ndarray[Any, Any], lam: float) -> np.ndarray[Any, Any]:
     """Mixes each image with the image before it, as MixUp does. Whole numbers are rounded."""
+    if images.dtype == np.uint8:
+        images = np.ascontiguousarray(images)
+        blended = np.empty_like(images)
+        blend_with_previous(images, blended, lam, 1 - lam)
+        return blended
     mixed = np.empty_like(images)
     own, other = np.float32(lam), np.float32(1 - lam)
     for at in range(len(images)):

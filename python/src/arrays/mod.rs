@@ -1,5 +1,6 @@
 //! Columns as numpy arrays: views of their memory, numpy's own kinds of text, and Python objects.
 
+mod address;
 mod dispatch;
 mod kind;
 mod memory;
@@ -8,5 +9,6 @@ mod objects;
 pub(crate) mod records;
 mod texts;
 
+pub(crate) use address::address;
 pub(crate) use dispatch::{array, numbers};
 pub(crate) use memory::view;

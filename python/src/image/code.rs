@@ -102,6 +102,15 @@ pub(super) fn python(image: &Spec) -> PyResult<String> {
             let numbers =
                 ["num_ops", "magnitude", "num_magnitude_bins"].map(|name| policy["rand"][name].to_string());
             format!(".rand_augment({}", numbers.join(", "))
+        } else if !policy["aug_mix"].is_null() {
+            let mix = &policy["aug_mix"];
+            let numbers =
+                ["severity", "mixture_width", "chain_depth", "alpha"].map(|name| match &mix[name] {
+                    Value::Null => "-1".to_owned(),
+                    number => number.to_string(),
+                });
+            let all_ops = if mix["all_ops"] == Value::Bool(false) { "False" } else { "True" };
+            format!(".aug_mix({}, {all_ops}", numbers.join(", "))
         } else {
             format!(".trivial_augment_wide({}", policy["trivial_wide"]["num_magnitude_bins"])
         });

@@ -168,8 +168,10 @@ impl Clip {
                 .hint("give the number with frames"));
         }
         if self.image.emits_size() || self.image.is_ragged() {
-            return Err(Error::invalid("a clip of images in their own shape")
-                .hint("all images of a clip have one size: crop them, or stretch the whole image"));
+            return Err(Error::invalid("a clip of images in their own shape").hint(
+                "all images of a clip have one size: crop them or stretch the whole image, or pass the Image \
+                 itself, without a clip, for the rows of a window",
+            ));
         }
         if self.image.emits_geometry() || self.image.follows().is_some() {
             return Err(Error::invalid("a clip of images that follow others or are followed")

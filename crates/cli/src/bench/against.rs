@@ -1,11 +1,12 @@
 //! `--against`: compares the present run with an earlier one, whose report is in a file.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use forebay_base::{Error, ErrorKind, Place, Result};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use super::drawn::Drawn;
 use crate::page;
@@ -31,6 +32,8 @@ const MEASURED: [(&str, &str); 17] = [
     ("program for", "/level"),
     ("optimised build", "/optimised"),
 ];
+
+type Fields = Map<String, Value>;
 
 /// The report of an earlier run.
 pub(super) struct Before {
@@ -71,6 +74,24 @@ impl Before {
                 format!("different {what}: {} in the earlier report, {} now", said(before), said(now))
             })
         });
+        differing.chain(self.decoded_otherwise(now)).collect()
+    }
+
+    /// Names each part of the decoding of images that differs between the two runs.
+    fn decoded_otherwise(&self, now: &Value) -> Vec<String> {
+        let [before, now] = [&self.report, now].map(|report| fields(&report["decode"]));
+        let columns: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+        let differing =
+            columns.into_iter().flat_map(|column| {
+                let of = |report: &Fields| report.get(column).map(fields).unwrap_or_default();
+                let (before, now) = (of(&before), of(&now));
+                let parts: BTreeSet<String> = before.keys().chain(now.keys()).cloned().collect();
+                parts.into_iter().filter(|part| before.get(part) != now.get(part)).map(|part| {
+                let value = |of: &Fields| of.get(&part).map_or_else(|| "none".to_owned(), said);
+                let (before, now) = (value(&before), value(&now));
+                format!("different {part} of decoded {column:?}: {before} in the earlier report, {now} now")
+            }).collect::<Vec<_>>()
+            });
         differing.collect()
     }
 
@@ -91,6 +112,11 @@ impl Before {
         }
         text
     }
+}
+
+/// The fields of an object; none for any other value.
+fn fields(value: &Value) -> Fields {
+    value.as_object().cloned().unwrap_or_default()
 }
 
 /// Formats a value for people.

@@ -7,6 +7,7 @@ use forebay::{Loader, Shard};
 use forebay_base::{Error, Result};
 
 use super::accelerator::Accelerator;
+use super::decoded::DecodedImages;
 use super::workload;
 use crate::machine;
 use crate::options::{LoaderOptions, Order, check_threads};
@@ -192,6 +193,20 @@ impl Args {
                 dataset.loader().spec(spec).build()
             })
             .collect()
+    }
+
+    /// The columns of images that the run decodes.
+    pub(super) fn decoded(&self) -> DecodedImages {
+        let mut decoded = DecodedImages::default();
+        if matches!(self.until, Until::Decode | Until::Batch) {
+            for (column, image) in &self.loader.image {
+                decoded.add_image(column, self.loader.finished(image));
+            }
+            for clip in &self.loader.clip {
+                decoded.add_clip(&clip.column, clip.clip(|image| self.loader.finished(image)), clip.values());
+            }
+        }
+        decoded
     }
 
     pub(super) fn threads_each(&self) -> usize {

@@ -10,6 +10,7 @@ use forebay_base::Result;
 use forebay_store::source::TrafficStats;
 
 use super::accelerator::Accelerator;
+use super::decoded::DecodedImages;
 use super::meeting::Meeting;
 use super::pressure::Pressure;
 use super::tally::Lap;
@@ -26,6 +27,8 @@ pub(super) struct DriveSettings<'a> {
     pub(super) at_most: Option<Duration>,
     /// The threads that keep processors busy beside the run.
     pub(super) pressure: &'a Pressure,
+    /// The columns whose images are counted.
+    pub(super) decoded: DecodedImages,
 }
 
 /// The record of one rank.
@@ -36,6 +39,8 @@ pub(super) struct RankRun {
     /// How long the rank had waited when its first batch arrived. The report leaves it out, because the start
     /// of a run is not typical.
     pub(super) first_wait: Waits,
+    /// The decoded images that the rank received.
+    pub(super) images: u64,
     /// The columns of the rank's first batch that hold encoded images.
     pub(super) undecoded: Vec<Undecoded>,
     /// The counters at the beginning of the run and at the end of each epoch; the last epoch may be cut
@@ -128,6 +133,7 @@ pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressur
         steps: None,
         at_most: Some(time),
         pressure,
+        decoded: DecodedImages::default(),
     };
     drive(loaders, &course, Instant::now(), |_| ())
 }
@@ -161,6 +167,7 @@ fn epoch(
         let (began, step) = (Instant::now(), course.accelerator.length(run.laps.len() as u64));
         Accelerator::train(began, step);
         let (rows, ended) = (batch.num_rows() as u64, Instant::now());
+        run.images += course.decoded.images(&batch);
         drop(batch);
         let lap = Lap {
             asked: since(asked),

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::args::{Args, Until};
 use super::check::OrderCheck;
+use super::decoded::DecodedImages;
 use super::drive::RankRun;
 use super::epochs::{self, BenchEpoch};
 use super::simulated::Simulated;
@@ -42,6 +43,8 @@ pub(super) struct BenchReport {
     /// table.
     pub(super) fingerprint: String,
     pub(super) columns: Vec<String>,
+    /// How images are decoded.
+    pub(super) decode: DecodedImages,
     pub(super) seed: u64,
     /// The rate that the benchmark of `--workload` demands, which the run is compared with.
     pub(super) workload: Option<HeldDemand>,
@@ -56,6 +59,7 @@ pub(super) struct BenchReport {
     pub(super) epochs: u64,
     pub(super) steps: u64,
     pub(super) rows: u64,
+    /// The number of decoded images that the ranks received. Each image of a clip or a window counts.
     pub(super) images: u64,
     /// The time from the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
@@ -132,6 +136,7 @@ impl BenchReport {
         floor: Duration,
     ) -> Self {
         let laps = || ranks.iter().map(|run| run.laps.as_slice());
+        let images = ranks.iter().map(|run| run.images).sum();
         let rows: u64 = laps().flatten().map(|lap| lap.rows).sum();
         let asked = laps().filter_map(|laps| laps.first()).map(|lap| lap.asked).fold(f64::INFINITY, f64::min);
         let ended = laps().filter_map(|laps| laps.last()).map(|lap| lap.ended).fold(0.0, f64::max);
@@ -152,6 +157,7 @@ impl BenchReport {
             locations: args.loader.location.shown(),
             fingerprint: loaders.first().map(fingerprint).unwrap_or_default(),
             columns: loaders.first().map(columns).unwrap_or_default(),
+            decode: args.decoded(),
             seed: args.loader.seed,
             workload: None,
             until: args.until,
@@ -163,13 +169,13 @@ impl BenchReport {
             epochs: by_epoch.len() as u64,
             steps: ranks.first().map_or(0, |run| run.laps.len() as u64),
             rows,
-            images: 0,
+            images,
             seconds: time,
             rows_per_second: rows as f64 / time,
             too_short: start > MAX_START_SHARE,
             cold_rows_per_second: cold,
             warm_rows_per_second: warm,
-            images_per_second: 0.0,
+            images_per_second: images as f64 / time,
             undecoded: ranks.first().map(|run| run.undecoded.clone()).unwrap_or_default(),
             stored_bytes_per_second: 0.0,
             seconds_to_first_batch: first,
@@ -202,11 +208,6 @@ impl BenchReport {
         let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
         stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
         report.verdict = Stats::verdict_of(&stats);
-        // Images are counted when they are decoded, which is ahead of the consumer, so they are limited to
-        // the rows that arrived.
-        report.images =
-            report.stages.decode.items.min(rows.saturating_mul(args.loader.decoded().count() as u64));
-        report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;
         report
     }

@@ -1,126 +1,36 @@
 //! Reads images with COCO annotations, which are in one JSON file for all images.
 
+mod file;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::path::Path;
 
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Instance, Size, compress_instance};
 use rayon::prelude::*;
-use serde::Deserialize;
-use serde_json::{Number, Value};
 
+use self::file::{Annotation, Category, CocoCounts, CocoFile, Identifier, ImageEntry, Segmentation};
 use super::boxes::{AnnotatedImage, AnnotatedImages, AnnotatedObject, Coordinates, ObjectForm};
 use super::folder::{self, DiskFile, FoundKind};
 use super::masks::{MaskForm, ObjectMask};
-use super::read::{json_hint, place, read_file, unreadable};
+use super::odd_boxes::OddBoxes;
+use super::read::{place, unreadable};
 use crate::units::counted;
 
-/// The largest float up to which every whole number has a float of its own.
-const MAX_EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
 /// How many numbers a key point has: x, y and its visibility.
 const POINT_NUMBERS: usize = 3;
 /// The fewest numbers of an outline that covers pixels: the x and y of three points.
 pub(super) const MIN_OUTLINE_NUMBERS: usize = 6;
-
-#[derive(Deserialize)]
-struct Annotations {
-    images: Vec<ImageEntry>,
-    #[serde(default)]
-    annotations: Vec<Annotation>,
-    #[serde(default)]
-    categories: Vec<Category>,
-}
-
-#[derive(Deserialize)]
-struct ImageEntry {
-    id: Identifier,
-    file_name: String,
-}
-
-#[derive(Deserialize)]
-struct Annotation {
-    #[serde(default)]
-    id: Value,
-    image_id: Identifier,
-    category_id: Identifier,
-    bbox: Option<[f32; 4]>,
-    #[serde(default)]
-    iscrowd: IsCrowd,
-    segmentation: Option<Segmentation>,
-    keypoints: Option<Vec<f32>>,
-}
-
-/// A whole number. Programs that keep numbers as floats write 1.0 for 1.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "Number")]
-struct Identifier(i64);
-
-/// Whether an annotation is of a crowd. The file gives it as a number, of which only 0 means no, or as a
-/// boolean.
-#[derive(Default, Deserialize)]
-#[serde(try_from = "Value")]
-struct IsCrowd(bool);
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a segmentation is a list of outlines, or an object with counts and size")]
-enum Segmentation {
-    /// Outlines `x, y, x, y, ...`
-    Outlines(Vec<Vec<f64>>),
-    /// Run lengths, of an image of this height and width.
-    Runs { counts: CocoCounts, size: [u32; 2] },
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum CocoCounts {
-    Numbers(Vec<i64>),
-    Text(String),
-}
-
-#[derive(Deserialize)]
-struct Category {
-    id: Identifier,
-    name: String,
-}
-
-impl TryFrom<Number> for Identifier {
-    type Error = String;
-
-    fn try_from(number: Number) -> Result<Self, String> {
-        let of_float =
-            |float: f64| (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then_some(float as i64);
-        let whole = number.as_i64().or_else(|| number.as_f64().and_then(of_float));
-        whole
-            .map(Identifier)
-            .ok_or_else(|| format!("the identifier {number} is not a whole number of 64 bits"))
-    }
-}
-
-impl fmt::Display for Identifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl TryFrom<Value> for IsCrowd {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        match &value {
-            Value::Null => Ok(IsCrowd(false)),
-            Value::Bool(is_crowd) => Ok(IsCrowd(*is_crowd)),
-            Value::Number(number) => Ok(IsCrowd(number.as_f64() != Some(0.0))),
-            _ => Err(format!("iscrowd is {value}, and not 0 or 1")),
-        }
-    }
-}
+/// How far a box may reach beyond its image without a remark, in pixels: programs round in several ways.
+const BOX_TOLERANCE: f64 = 1.0;
 
 /// Counts the parts of annotations that are not written, by the reason.
 #[derive(Default)]
 struct LeftOut {
     crowds: u64,
     without_box: u64,
+    /// Annotations whose box has a width or a height below 0, which loaders refuse.
+    negative: u64,
     /// Outlines of fewer than three points.
     flat: u64,
     /// Written objects that have no mask.
@@ -133,6 +43,7 @@ impl LeftOut {
         let noted = [
             (self.crowds, "left out, since detectors are trained without them", "crowd"),
             (self.without_box, "left out, since they have no box", "annotation"),
+            (self.negative, "left out, since the width or height of their box is below 0", "annotation"),
             (self.flat, "left out, since they have fewer than three points", "outline"),
             (
                 if has_masks { self.without_mask } else { 0 },
@@ -149,11 +60,7 @@ impl LeftOut {
 /// their identifiers.
 pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
     let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(file));
-    let read: Annotations = serde_json::from_slice(&read_file(file)?).map_err(|error| {
-        damaged(format!("these are not annotations of COCO: {error}"))
-            .hint(json_hint(&error, "mend the file there"))
-    })?;
-    let Annotations { images: entries, annotations, categories } = read;
+    let CocoFile { images: entries, annotations, categories } = CocoFile::read(file)?;
     if entries.is_empty() {
         return Err(Error::invalid("the annotations list no images")
             .at(place(file))
@@ -163,22 +70,24 @@ pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
     let mut images: Vec<AnnotatedImage> =
         entries.par_iter().map(|entry| entry.found(from)).collect::<Result<_>>()?;
     let mut places: HashMap<Identifier, usize> = HashMap::new();
-    for (place, ImageEntry { id, file_name }) in entries.iter().enumerate() {
+    for (place, ImageEntry { id, file_name, .. }) in entries.iter().enumerate() {
         if let Some(other) = places.insert(*id, place) {
             let other = &images[other].name;
             let error = damaged(format!("the images {other} and {file_name} have one identifier, {id}"));
             return Err(error.hint("give each its own: annotations name their image by it"));
         }
     }
-    let (mut left_out, mut has_masks, mut has_points) = (LeftOut::default(), false, false);
+    check_files(&entries, &images).map_err(|error| error.at(place(file)))?;
+    let (mut left_out, mut odd, mut has_masks, mut has_points) =
+        (LeftOut::default(), OddBoxes::default(), false, false);
     for annotation in annotations {
         let unlisted = |cause: String| {
             damaged(format!("the annotation with the id {} {cause}", annotation.id))
                 .hint("add it to the file, or remove the annotation")
         };
         let Annotation { image_id, category_id, .. } = &annotation;
-        let image = places.get(image_id).map(|place| &mut images[*place]);
-        let image = image
+        let number = *places
+            .get(image_id)
             .ok_or_else(|| unlisted(format!("is of image {image_id}, which is not among the \"images\"")))?;
         let label = numbers.get(category_id).ok_or_else(|| {
             unlisted(format!("is of category {category_id}, which is not among the \"categories\""))
@@ -186,7 +95,10 @@ pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
         has_masks |= annotation.segmentation.is_some() && !annotation.iscrowd.0;
         has_points |= annotation.keypoints.is_some() && !annotation.iscrowd.0;
         let object = annotation.object(*label, &mut left_out).map_err(|error| error.at(place(file)))?;
-        image.objects.extend(object);
+        if let Some(object) = &object {
+            odd.count(object.bounds.map(f64::from), entries[number].size(), BOX_TOLERANCE);
+        }
+        images[number].objects.extend(object);
     }
     let masks = images.iter().flat_map(|image| &image.objects).map(|object| &object.mask);
     let form = ObjectForm {
@@ -196,8 +108,23 @@ pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
         classes,
     };
     let mut remarks = left_out.remarks(has_masks);
+    remarks.extend(odd.remarks("bbox is left, top, width and height in pixels"));
     remarks.extend(unlisted_remarks(from, &images)?);
     Ok(AnnotatedImages::new(images, form, remarks))
+}
+
+/// Refuses two entries of one file: each would get a row of its own, with a part of the objects.
+fn check_files(entries: &[ImageEntry], images: &[AnnotatedImage]) -> Result<()> {
+    let mut known: HashMap<&Path, Identifier> = HashMap::new();
+    for (ImageEntry { id, file_name, .. }, image) in entries.iter().zip(images) {
+        if let Some(other) = known.insert(&image.path, *id) {
+            let cause =
+                format!("the images with the identifiers {other} and {id} have one file, {file_name}");
+            return Err(Error::new(ErrorKind::Corrupt, cause)
+                .hint("list each file once, and give its annotations that identifier"));
+        }
+    }
+    Ok(())
 }
 
 /// The names of the categories in the order of their identifiers, and the class number of each category.
@@ -235,6 +162,10 @@ impl Annotation {
             }
             None => {
                 left_out.without_box += 1;
+                return Ok(None);
+            }
+            Some([_, _, width, height]) if width < 0.0 || height < 0.0 => {
+                left_out.negative += 1;
                 return Ok(None);
             }
             Some(bounds) => bounds,

@@ -14,13 +14,10 @@ use serde_json::{Map, Value};
 
 use super::cells::{self, NamedColumns, WrittenColumn};
 use super::folder::DiskFile;
-use super::read::{json_hint, place, unreadable};
+use super::read::{MARK, json_hint, place, unreadable};
 use super::sizes::{BATCH_ROWS, decompressed};
 use super::source::TableSource;
 use super::values::{Clash, ValueType, from_json};
-
-/// The UTF-8 byte order mark, with which some programs begin a file.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A row: the values of its columns.
 type Object = Map<String, Value>;

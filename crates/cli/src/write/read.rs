@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
+/// The UTF-8 byte order mark, with which some programs begin a file.
+pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The error of a file that cannot be read.
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let kind = match error.kind() {
@@ -32,6 +35,11 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
+/// A text without its byte order mark.
+pub(super) fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
 /// Reads a file, which must still have the number of bytes that it had when it was found.
 pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
     let content = read_file(path)?;
@@ -51,13 +59,13 @@ pub(super) fn read_found(path: &Path, bytes: u64) -> Result<Vec<u8>> {
 /// The hint for a text that is not valid JSON. It is `otherwise` if the error itself suggests nothing better.
 pub(super) fn json_hint<'a>(error: &serde_json::Error, otherwise: &'a str) -> &'a str {
     match error.to_string() {
-        said if said.starts_with("expected value") || said.starts_with("invalid number") => {
-            "if this is NaN or Infinity, which Python's json writes and JSON does not have, write null"
+        said if said.contains("expected value") || said.contains("invalid number") => {
+            "if this is NaN or Infinity, which Python's json writes and JSON does not have, write null or a number"
         }
         said if said.contains("hex escape") => {
             "half of a pair such as \\ud83d\\ude00 is not a character: write both halves, or \\ufffd"
         }
-        said if said.starts_with("invalid unicode") => "the file is not UTF-8: convert it",
+        said if said.contains("invalid unicode") => "the file is not UTF-8: convert it",
         _ => otherwise,
     }
 }

@@ -9,29 +9,29 @@
 //! class  x y w h  x y v …    a box and as many key points as `kpt_shape` of data.yaml says
 //! ```
 
+mod data_file;
+
 use std::path::{Path, PathBuf};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 use rayon::prelude::*;
-use yaml_rust2::{Yaml, YamlLoader};
 
+use self::data_file::{DataFile, PointShape};
 use super::boxes::{AnnotatedImage, AnnotatedImages, AnnotatedObject, Coordinates, ObjectForm};
 use super::coco::MIN_OUTLINE_NUMBERS;
 use super::folder::{self, DiskFile, FoundKind};
 use super::masks::{MaskForm, ObjectMask};
-use super::read::{place, read_file, unreadable};
+use super::odd_boxes::OddBoxes;
+use super::read::{place, unreadable};
 use crate::units::counted;
 
 /// The largest coordinate that is accepted, as a share of the image's side. It exceeds 1 a little, because
 /// some programs round coordinates up.
 const MAX_SHARE: f64 = 1.001;
+/// How far a box may reach beyond its image without a remark, as a share of the image's side.
+const BOX_TOLERANCE: f64 = MAX_SHARE - 1.0;
 /// A box is written as this many numbers: `x` and `y` of its middle, its width and its height.
 const BOX_NUMBERS: usize = 4;
-/// The most key points of an object: a larger number is a typing error.
-const MAX_POINTS: i64 = 10_000;
-/// The file with the names of the classes is looked for in the given folder, and in this many folders above
-/// it.
-const MAX_FOLDERS_UP: usize = 3;
 
 /// A line of annotations.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,21 +45,6 @@ struct YoloLine {
     outline: Vec<f64>,
     /// The coordinates of the object's key points, one point after the other; empty if it has none.
     points: Vec<f64>,
-}
-
-/// How key points are written: each object has `points` of them, and each of these takes `numbers` numbers,
-/// which are x and y, and the visibility if `numbers` is 3.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct PointShape {
-    points: usize,
-    numbers: usize,
-}
-
-/// The content of `data.yaml`.
-#[derive(Default)]
-struct DataFile {
-    names: Option<Vec<String>>,
-    points: Option<PointShape>,
 }
 
 /// The images of a folder with their annotations.
@@ -86,6 +71,14 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
     let classes = names.unwrap_or_else(|| (0..=most).map(|class| class.to_string()).collect());
     check_named(&found, &read, classes.len())?;
     let has_outlines = check_outlines(&found, &read)?;
+    remarks.extend(points_remark(lines(&found, &read).map(|(_, line)| line)));
+    let mut odd = OddBoxes::default();
+    for (_, line) in lines(&found, &read) {
+        let [x, y, width, height] = line.bounds;
+        let sides = [x - width / 2.0, y - height / 2.0, width, height];
+        odd.count(sides, Some([1.0, 1.0]), BOX_TOLERANCE);
+    }
+    remarks.extend(odd.remarks("a line has the middle, the width and the height of its box, as shares"));
     let form = ObjectForm {
         coordinates: Coordinates::Shares,
         masks: has_outlines.then_some(MaskForm::Outlines),
@@ -146,6 +139,24 @@ fn check_outlines(found: &[DiskFile], read: &[Option<Vec<YoloLine>>]) -> Result<
                 .hint("give each object an outline, or write boxes and outlines as two data sets"))
         }
     }
+}
+
+/// A remark on outlines that may be boxes with key points: those of people have as many numbers in each line,
+/// while outlines differ.
+fn points_remark<'a>(mut lines: impl Iterator<Item = &'a YoloLine>) -> Option<String> {
+    let count = lines.next()?.outline.len();
+    if count == 0 || !lines.all(|line| line.outline.len() == count) {
+        return None;
+    }
+    let numbers = count - BOX_NUMBERS;
+    let with_visibility = numbers.is_multiple_of(3).then(|| format!(" or [{}, 3]", numbers / 3));
+    Some(format!(
+        "each line is read as an outline of {} points: if it is a box with key points, add their kpt_shape to \
+         data.yaml, such as [{}, 2]{}, and write them to another folder",
+        count / 2,
+        numbers / 2,
+        with_visibility.unwrap_or_default(),
+    ))
 }
 
 impl YoloLine {
@@ -249,82 +260,6 @@ fn annotations(path: &Path, shape: Option<PointShape>) -> Result<Option<Vec<Yolo
     lines.collect::<Result<_>>().map(Some)
 }
 
-/// Finds the file that names the classes, in the folder `from` or the nearest folder above it that has one.
-/// The file is called `data.yaml` or `data.yml`, or is the only YAML file in its folder.
-fn data_file(from: &Path) -> Result<Option<PathBuf>> {
-    for folder in from.ancestors().take(MAX_FOLDERS_UP + 1) {
-        let mut files: Vec<PathBuf> = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
-            let path = entry.map_err(|error| unreadable(folder, &error))?.path();
-            let ending = path.extension().and_then(|ending| ending.to_str());
-            if matches!(ending, Some("yaml" | "yml")) && path.is_file() {
-                files.push(path);
-            }
-        }
-        let named = files.iter().find(|path| path.file_stem().is_some_and(|stem| stem == "data"));
-        if let Some(path) = named.or(files.first().filter(|_| files.len() == 1)) {
-            return Ok(Some(path.clone()));
-        }
-    }
-    Ok(None)
-}
-
-impl DataFile {
-    /// Reads the file that [`data_file`] finds for the folder `from`. Returns empty content if it finds none.
-    fn find(from: &Path) -> Result<DataFile> {
-        let Some(path) = data_file(from)? else { return Ok(DataFile::default()) };
-        let text = String::from_utf8_lossy(&read_file(&path)?).into_owned();
-        let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(&path));
-        let documents = YamlLoader::load_from_str(&text)
-            .map_err(|error| damaged(format!("this is not YAML: {error}")))?;
-        let document = documents.first().unwrap_or(&Yaml::BadValue);
-        let names = names(&document["names"]).map_err(damaged)?;
-        let points = PointShape::of_yaml(&document["kpt_shape"]).map_err(|cause| {
-            damaged(cause).hint("write the number of key points, and 2 or 3 for their numbers: [17, 3]")
-        })?;
-        Ok(DataFile { names: Some(names), points })
-    }
-}
-
-impl PointShape {
-    fn of_yaml(yaml: &Yaml) -> Result<Option<PointShape>, String> {
-        let numbers = match yaml {
-            Yaml::BadValue | Yaml::Null => return Ok(None),
-            Yaml::Array(numbers) => &numbers[..],
-            _ => &[],
-        };
-        let number = |at: usize| numbers.get(at).and_then(Yaml::as_i64);
-        match (number(0), number(1), numbers.len()) {
-            (Some(points @ 1..=MAX_POINTS), Some(numbers @ 2..=3), 2) => {
-                Ok(Some(PointShape { points: points as usize, numbers: numbers as usize }))
-            }
-            _ => Err("kpt_shape is not two numbers".to_owned()),
-        }
-    }
-}
-
-/// The names of the classes.
-fn names(yaml: &Yaml) -> Result<Vec<String>, String> {
-    let name = |name: &Yaml| match name {
-        Yaml::String(name) => Ok(name.clone()),
-        Yaml::Integer(number) => Ok(number.to_string()),
-        Yaml::Boolean(truth) => Ok(truth.to_string()),
-        _ => Err("the name of a class is not text".to_owned()),
-    };
-    match yaml {
-        Yaml::Array(names) => names.iter().map(name).collect(),
-        Yaml::Hash(names) => {
-            let numbered = (0..names.len() as i64).map(|class| {
-                let quoted = Yaml::String(class.to_string());
-                let found = names.get(&Yaml::Integer(class)).or_else(|| names.get(&quoted));
-                name(found.ok_or_else(|| format!("the class {class} has no name"))?)
-            });
-            numbered.collect()
-        }
-        _ => Err("it does not name the classes".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,12 +287,6 @@ mod tests {
         assert_eq!(line.points, [0.25, 0.5, 2.0, 0.0, 0.0, 0.0]);
         for line in ["1 0.5 0.5 0.5 0.5", "1 0.5 0.5 0.5 0.5 0 0 0", "1 0.5 0.5 0.5 0.5 2 0 0 0 0 0"] {
             assert_eq!(YoloLine::of_text(1, line, shape), None, "{line}");
-        }
-        let of_text = |text: &str| PointShape::of_yaml(&YamlLoader::load_from_str(text).unwrap()[0]);
-        assert_eq!(of_text("[2, 3]"), Ok(shape));
-        assert_eq!(of_text("~"), Ok(None));
-        for text in ["3", "[2]", "[2, 4]", "[0, 3]", "[2, 3, 1]"] {
-            assert!(of_text(text).is_err(), "{text}");
         }
     }
 

@@ -450,11 +450,14 @@ fn lists_of_images_are_decoded_to_clips() {
     let said = succeed(&line);
     assert!(said.contains("--clip frames=rrc224,frames=8"), "{said}");
     assert_eq!(json(&line)["undecoded"], serde_json::json!(["frames"]));
-    for how in
-        ["rrc32,frames=2,layout=NCTHW --float", "center32,at_most=4,stride=2", "rrc32,frames=8,draws=alone"]
-    {
+    // With a stride of 2, lists of two, three and four images give one, two and two.
+    for (how, images) in [
+        ("rrc32,frames=2,layout=NCTHW --float", 48),
+        ("center32,at_most=4,stride=2", 40),
+        ("rrc32,frames=8,draws=alone", 192),
+    ] {
         let report = json(&format!("{line} --clip frames={how}"));
-        assert_eq!((&report["rows"], &report["images"]), (&24.into(), &24.into()), "{how}: {report}");
+        assert_eq!((&report["rows"], &report["images"]), (&24.into(), &images.into()), "{how}: {report}");
         assert_eq!(report["undecoded"], serde_json::json!([]));
     }
     let checked = json(&format!("{line} --clip frames=rrc32,frames=2 --check-order"));
@@ -466,6 +469,7 @@ fn lists_of_images_are_decoded_to_clips() {
         ("--clip frames=rrc32", "at_most"),
         ("--clip frames=rrc32,frames=0", "frames of 0"),
         ("--clip frames=rrc32,many=2", "is not COLUMN=HOW"),
+        ("--clip frames=rrc32,frames=4,frames=5", "frames= is given twice"),
         ("--clip frame=rrc32,frames=2", "frame"),
         ("--clip frames=rrc32,frames=2 --image frames=rrc32", "--clip frames=... is given twice"),
         ("--float", "--clip <COLUMN=HOW>"),
@@ -475,7 +479,10 @@ fn lists_of_images_are_decoded_to_clips() {
     let (_temp, dir) = pictures();
     // A window lies within one row group. Six row groups of ten rows have seven windows of four rows each.
     let line = format!("bench {} --columns image --window 4 --batch-size 3", dir.display());
-    assert_eq!(json(&format!("{line} --clip image=rrc32,frames=2"))["rows"], 42);
+    for (how, images) in [("--clip image=rrc32,frames=2", 84), ("--image image=rrc32", 168)] {
+        let report = json(&format!("{line} {how}"));
+        assert_eq!((&report["rows"], &report["images"]), (&42.into(), &images.into()), "{how}: {report}");
+    }
 }
 
 #[test]
@@ -777,6 +784,24 @@ fn bench_draws_a_run_over_an_earlier_one() {
         assert!(people.contains(named), "{people}");
     }
     assert!(!people.contains("different files"), "{people}");
+    let decoded = |how: &str, more: &str| succeed(&format!("{bench} --image image={how} {more}"));
+    decoded("rrc16", &format!("--json {}", at("decoded.json")));
+    let against = format!("--against {}", at("decoded.json"));
+    assert!(!decoded("rrc16", &against).contains("different"));
+    let people = decoded("rrc24,bicubic", &against);
+    assert!(
+        people.contains("different size of decoded \"image\": {\"height\":16,\"width\":16} in"),
+        "{people}"
+    );
+    assert!(
+        people.contains("different resampling of decoded \"image\": none in the earlier report"),
+        "{people}"
+    );
+    let people = succeed(&format!("{bench} {against}"));
+    assert!(
+        people.contains("different size of decoded \"image\"") && people.contains("none now"),
+        "{people}"
+    );
     std::fs::write(temp.path().join("text.json"), "no JSON").unwrap();
     succeed(&format!("plan {} --json {}", dir.display(), at("plan.json")));
     for (name, said) in [

@@ -1,6 +1,7 @@
 //! The kinds of operations of torchvision's automatic augmentations, and the ranges of their magnitudes.
 
 use super::super::affine::Affine;
+use super::super::draws::Draws;
 use super::super::spec::{AutoAugment, Size};
 use super::color::ColourChange;
 use super::operation::PixelOperation;
@@ -42,17 +43,25 @@ pub(super) struct Ranges {
     colour: f64,
     /// The most bits that posterize removes.
     bits: f64,
+    /// The bits that the weakest posterize keeps.
+    kept: f32,
 }
 
 impl Ranges {
     pub(super) fn of(size: Size) -> Ranges {
         let translate = [size.width, size.height].map(|side| MOST_MOVED * f64::from(side));
-        Ranges { shear: 0.3, translate, rotate: 30.0, colour: 0.9, bits: 4.0 }
+        Ranges { shear: 0.3, translate, rotate: 30.0, colour: 0.9, bits: 4.0, kept: BITS }
+    }
+
+    /// The ranges of `AugMix`.
+    pub(super) fn of_mixture(size: Size) -> Ranges {
+        let translate = [size.width, size.height].map(|side| f64::from(side) / 3.0);
+        Ranges { translate, kept: 4.0, ..Ranges::of(size) }
     }
 
     /// The ranges of `TrivialAugmentWide`.
     pub(super) const WIDE: Ranges =
-        Ranges { shear: 0.99, translate: [32.0; 2], rotate: 135.0, colour: 0.99, bits: 6.0 };
+        Ranges { shear: 0.99, translate: [32.0; 2], rotate: 135.0, colour: 0.99, bits: 6.0, kept: BITS };
 }
 
 impl OperationKind {
@@ -89,7 +98,7 @@ impl OperationKind {
             | OperationKind::Sharpness => step(0.0, ranges.colour),
             OperationKind::Posterize => {
                 let removed = at as f32 / (f64::from(last) / ranges.bits) as f32;
-                f64::from((BITS - removed).round_ties_even())
+                f64::from((ranges.kept - removed).round_ties_even())
             }
             OperationKind::Solarize => step(1.0, 0.0),
             OperationKind::Identity
@@ -97,6 +106,21 @@ impl OperationKind {
             | OperationKind::Equalize
             | OperationKind::Invert => 0.0,
         }
+    }
+
+    /// Draws the sign, and returns the operation with magnitude number `at` of `bins` for an image of this
+    /// size; `None` if it changes nothing.
+    pub(super) fn draw(
+        self,
+        ranges: &Ranges,
+        (at, bins): (u32, u32),
+        size: Size,
+        augment: &AutoAugment,
+        draws: &mut Draws,
+    ) -> Option<PixelOperation> {
+        let magnitude = self.magnitude(ranges, at, bins);
+        let is_negative = self.is_signed() && draws.unit() < 0.5;
+        self.operation(if is_negative { -magnitude } else { magnitude }, size, augment)
     }
 
     /// The operation with this magnitude for an image of this size; `None` if it changes nothing.

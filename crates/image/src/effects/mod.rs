@@ -12,18 +12,21 @@ mod erase;
 mod kind;
 mod learned;
 mod levels;
+mod mixture;
 mod operation;
 mod policy;
 mod sharpen;
 
 use super::draws::{Draws, Operation, RowKey};
 use super::refuse::bad_row;
-use super::spec::{AutoAugment, ColorJitter, Image, Size};
+use super::spec::{AutoAugment, ColorJitter, Image, Policy, Size};
 use blur::BlurScratch;
 use color::ColourChange;
 pub(super) use erase::Erased;
 use forebay_base::Result;
+use mixture::MixtureScratch;
 use operation::{PixelOperation, STEPS};
+use policy::DrawnPolicy;
 
 /// The number of operations in torchvision's `ColorJitter`.
 const JITTERS: usize = 4;
@@ -48,12 +51,13 @@ pub(super) struct EffectScratch {
     blur: BlurScratch,
     /// A copy of the pixels, for operations that move or sharpen them.
     still: Vec<u8>,
+    mixture: MixtureScratch,
 }
 
 impl EffectScratch {
     /// The number of bytes that the buffers take.
     pub(super) fn bytes(&self) -> u64 {
-        self.blur.bytes() + self.still.capacity() as u64
+        self.blur.bytes() + self.still.capacity() as u64 + self.mixture.bytes()
     }
 }
 
@@ -116,8 +120,12 @@ impl Effects {
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut EffectScratch) {
         if let Some((augment, key)) = &self.augment {
             let draws = &mut Draws::for_operation(*key, Operation::AutoAugment);
-            for operation in policy::draw(augment, size, draws) {
-                operation.apply(pixels, size, channels, &mut scratch.still);
+            let EffectScratch { mixture: sums, still, .. } = scratch;
+            match policy::draw(augment, size, draws) {
+                DrawnPolicy::Operations(operations) => {
+                    operations.into_iter().for_each(|it| it.apply(pixels, size, channels, still));
+                }
+                DrawnPolicy::Mixture(mixture) => mixture.apply(pixels, size, channels, sums, still),
             }
         }
         let jitter = self.jitter.iter().flat_map(|jitter| jitter.0).flatten();
@@ -159,7 +167,9 @@ pub(super) fn effect_bytes(image: &Image) -> u64 {
     let blur = image.gaussian_blur;
     let blur = blur.map_or(0, |blur| blur::bytes(image.size, image.channels(), blur.kernel_size));
     let copies = u64::from(image.auto_augment.is_some() || image.steps.sharpness.is_some());
-    blur + copies * u64::from(height) * u64::from(width) * image.channels() as u64
+    let levels = u64::from(height) * u64::from(width) * image.channels() as u64;
+    let is_mixed = image.auto_augment.is_some_and(|augment| matches!(augment.policy, Policy::AugMix(_)));
+    blur + copies * levels + if is_mixed { MixtureScratch::most_bytes(levels) } else { 0 }
 }
 
 #[cfg(test)]

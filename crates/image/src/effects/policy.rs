@@ -1,10 +1,11 @@
-//! Draws the operations of an automatic augmentation: torchvision's `AutoAugment`, `RandAugment` and
-//! `TrivialAugmentWide`.
+//! Draws the operations of an automatic augmentation: torchvision's `AutoAugment`, `RandAugment`,
+//! `TrivialAugmentWide` and `AugMix`.
 
 use super::super::draws::Draws;
 use super::super::spec::{AutoAugment, Policy, Size};
 use super::kind::{OperationKind, Ranges};
 use super::learned::{CIFAR10, IMAGENET, Pair, SVHN};
+use super::mixture::Mixture;
 use super::operation::PixelOperation;
 
 /// The number of magnitudes in the learned policies.
@@ -28,13 +29,18 @@ const KINDS: [OperationKind; 14] = [
     OperationKind::Equalize,
 ];
 
-/// Draws the operations for an image of this size, in the order in which to apply them.
-pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Vec<PixelOperation> {
+/// The changes that a policy drew for one image.
+pub(super) enum DrawnPolicy {
+    /// Operations in the order in which they are applied.
+    Operations(Vec<PixelOperation>),
+    Mixture(Mixture),
+}
+
+/// Draws the changes for an image of this size.
+pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> DrawnPolicy {
     let drawn = |draws: &mut Draws| KINDS[draws.below(KINDS.len() as u32) as usize];
-    let make = |kind: OperationKind, ranges: &Ranges, (at, bins): (u32, u32), draws: &mut Draws| {
-        let magnitude = kind.magnitude(ranges, at, bins);
-        let is_negative = kind.is_signed() && draws.unit() < 0.5;
-        kind.operation(if is_negative { -magnitude } else { magnitude }, size, augment)
+    let make = |kind: OperationKind, ranges: &Ranges, strength: (u32, u32), draws: &mut Draws| {
+        kind.draw(ranges, strength, size, augment, draws)
     };
     let pair = |pairs: &[Pair; 25], draws: &mut Draws| {
         let pair = &pairs[draws.below(pairs.len() as u32) as usize];
@@ -46,7 +52,7 @@ pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Vec<
         }
         operations
     };
-    match augment.policy {
+    DrawnPolicy::Operations(match augment.policy {
         Policy::Imagenet => pair(&IMAGENET, draws),
         Policy::Cifar10 => pair(&CIFAR10, draws),
         Policy::Svhn => pair(&SVHN, draws),
@@ -61,7 +67,8 @@ pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Vec<
             let (kind, at) = (drawn(draws), draws.below(bins));
             Vec::from_iter(make(kind, &Ranges::WIDE, (at, bins), draws))
         }
-    }
+        Policy::AugMix(mix) => return DrawnPolicy::Mixture(Mixture::draw(&mix, augment, size, draws)),
+    })
 }
 
 #[cfg(test)]
@@ -71,11 +78,18 @@ mod tests {
 
     const SIZE: Size = Size { height: 331, width: 662 };
 
+    fn operations(augment: &AutoAugment, key: u64) -> Vec<PixelOperation> {
+        match draw(augment, SIZE, &mut Draws::new(RowKey(key))) {
+            DrawnPolicy::Operations(operations) => operations,
+            DrawnPolicy::Mixture(_) => unreachable!(),
+        }
+    }
+
     #[test]
     fn every_kind_is_drawn_as_often_as_any_other() {
         let augment = AutoAugment::trivial_wide();
         let count = |is: fn(&PixelOperation) -> bool| {
-            let drawn = (0..7_000).flat_map(|key| draw(&augment, SIZE, &mut Draws::new(RowKey(key))));
+            let drawn = (0..7_000).flat_map(|key| operations(&augment, key));
             drawn.filter(is).count()
         };
         for (found, kinds) in [
@@ -87,7 +101,7 @@ mod tests {
             assert!(found.abs_diff(500 * kinds) < 150, "{found} of {kinds} kinds");
         }
         let several = AutoAugment::rand(5, 30);
-        let most = (0..200).map(|key| draw(&several, SIZE, &mut Draws::new(RowKey(key))).len()).max();
+        let most = (0..200).map(|key| operations(&several, key).len()).max();
         assert_eq!(most, Some(5));
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::aug_mix::AugMix;
 use super::rotation::Interpolation;
 use super::{Image, RGB, is_never};
 
@@ -57,6 +58,8 @@ pub(crate) enum Policy {
     Rand { num_ops: u32, magnitude: u32, num_magnitude_bins: u32 },
     /// TrivialAugment: one random operation for each image, with a random magnitude from a wide range.
     TrivialWide { num_magnitude_bins: u32 },
+    /// AugMix: the sum of the image and of chains of operations on it.
+    AugMix(AugMix),
 }
 
 impl AutoAugment {
@@ -93,8 +96,17 @@ impl AutoAugment {
         AutoAugment::new(Policy::TrivialWide { num_magnitude_bins: DEFAULT_BINS })
     }
 
+    /// The sum of the image and of `mixture_width` chains of one to three random operations on it, with
+    /// random weights (Hendrycks et al.: "AugMix", ICLR 2020). `severity` is from 1 to 10: magnitudes are
+    /// drawn from the weakest `severity` of ten. torchvision's defaults are 3 and 3, and bilinear
+    /// [`interpolation`](Self::interpolation).
+    pub fn aug_mix(severity: u32, mixture_width: u32) -> AutoAugment {
+        let options = AugMix { severity, mixture_width, chain_depth: None, alpha: 1.0, all_ops: true };
+        AutoAugment::new(Policy::AugMix(options))
+    }
+
     /// Sets the number of steps in which [`rand`](Self::rand) and [`trivial_wide`](Self::trivial_wide) count
-    /// magnitudes. Default: 31. The learned policies always have 10.
+    /// magnitudes. Default: 31. The other policies always have 10.
     #[must_use]
     pub fn num_magnitude_bins(self, bins: u32) -> AutoAugment {
         let policy = match self.policy {
@@ -102,9 +114,31 @@ impl AutoAugment {
                 Policy::Rand { num_ops, magnitude, num_magnitude_bins: bins }
             }
             Policy::TrivialWide { .. } => Policy::TrivialWide { num_magnitude_bins: bins },
-            learned => learned,
+            other => other,
         };
         AutoAugment { policy, ..self }
+    }
+
+    /// Sets the number of operations in each chain of [`aug_mix`](Self::aug_mix). Default: one to three are
+    /// drawn for each chain. Other policies have no chains.
+    #[must_use]
+    pub fn chain_depth(self, operations: u32) -> AutoAugment {
+        self.with_mix(|mix| AugMix { chain_depth: Some(operations), ..mix })
+    }
+
+    /// Sets the shape of the distributions of the weights of [`aug_mix`](Self::aug_mix), 0.05 to 1000: the
+    /// chains' shares follow `Dirichlet(alpha, ...)`, and the share of all of them `Beta(alpha, alpha)`.
+    /// Default: 1. Other policies have no weights.
+    #[must_use]
+    pub fn alpha(self, alpha: f64) -> AutoAugment {
+        self.with_mix(|mix| AugMix { alpha, ..mix })
+    }
+
+    /// Sets whether [`aug_mix`](Self::aug_mix) also draws brightness, colour, contrast and sharpness.
+    /// Default: yes. Other policies are not changed.
+    #[must_use]
+    pub fn all_ops(self, all_ops: bool) -> AutoAugment {
+        self.with_mix(|mix| AugMix { all_ops, ..mix })
     }
 
     /// Sets how operations that move pixels compute them. Default: the nearest pixel.
@@ -120,6 +154,13 @@ impl AutoAugment {
         AutoAugment { fill, ..self }
     }
 
+    fn with_mix(self, changed: impl Fn(AugMix) -> AugMix) -> AutoAugment {
+        match self.policy {
+            Policy::AugMix(mix) => AutoAugment { policy: Policy::AugMix(changed(mix)), ..self },
+            _ => self,
+        }
+    }
+
     fn validate(&self) -> Result<()> {
         let (num_ops, magnitude, bins) = match self.policy {
             Policy::Rand { num_ops, magnitude, num_magnitude_bins } => {
@@ -127,6 +168,7 @@ impl AutoAugment {
             }
             Policy::TrivialWide { num_magnitude_bins } => (1, 0, num_magnitude_bins),
             Policy::Imagenet | Policy::Cifar10 | Policy::Svhn => return Ok(()),
+            Policy::AugMix(mix) => return mix.validate(),
         };
         if num_ops > MAX_OPS {
             return Err(Error::invalid(format!("an augmentation of {num_ops} operations"))
@@ -156,6 +198,7 @@ impl fmt::Display for AutoAugment {
             Policy::TrivialWide { num_magnitude_bins } => {
                 write!(f, ".trivial_augment_wide({num_magnitude_bins}")?;
             }
+            Policy::AugMix(mix) => write!(f, "{mix}")?,
         }
         write!(f, ", {}, fill={:?})", self.interpolation, self.fill)
     }
@@ -244,9 +287,9 @@ impl fmt::Display for Steps {
 }
 
 impl Image {
-    /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment` and
-    /// `TrivialAugmentWide`. They are applied after the flips and the rotation, and before a colour jitter.
-    /// Default: off.
+    /// Changes the image by operations that a policy draws: torchvision's `AutoAugment`, `RandAugment`,
+    /// `TrivialAugmentWide` and `AugMix`. They are applied after the flips and the rotation, and before a
+    /// colour jitter. Default: off.
     ///
     /// Some operations move pixels, so columns of boxes, points and masks cannot follow the image. An image
     /// has one automatic augmentation; a second one is refused by [`Image::validate`].
@@ -315,7 +358,7 @@ impl Image {
         self.steps.validate()?;
         if self.is_augmented_twice {
             return Err(Error::invalid("a second automatic augmentation")
-                .hint("an image has one of rand_augment, trivial_augment_wide and auto_augment"));
+                .hint("an image has one of rand_augment, trivial_augment_wide, aug_mix and auto_augment"));
         }
         self.auto_augment.map_or(Ok(()), |augment| augment.validate())
     }

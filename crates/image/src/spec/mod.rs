@@ -1,6 +1,7 @@
 //! The spec of an image: an immutable value that describes how an encoded image becomes an array. Other
 //! modules do the work.
 
+mod aug_mix;
 mod augment;
 mod depth;
 mod detection;
@@ -16,6 +17,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_type::{Layout, PixelType};
+pub(super) use aug_mix::AugMix;
 pub use augment::AutoAugment;
 pub(super) use augment::{Policy, Steps};
 pub(super) use detection::{IouCrop, RandomCrop, ShortestSize};
