@@ -24,6 +24,7 @@ mod interrupt;
 mod lists;
 mod loader;
 mod memory;
+mod mesh;
 mod options;
 mod petastorm;
 mod pin;
@@ -54,6 +55,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode::decode_image, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
     module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;
+    module.add_function(wrap_pyfunction!(mesh::shard_of_mesh, module)?)?;
     module.add_function(wrap_pyfunction!(petastorm::petastorm_schema, module)?)?;
     module.add_function(wrap_pyfunction!(stream::arrow_schema, module)?)?;
     module.add_function(wrap_pyfunction!(stream::arrow_stream, module)?)?;
