@@ -50,6 +50,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__level__", cli::LEVEL)?;
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
+    module.add_function(wrap_pyfunction!(text::matching_names, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
     module.add_function(wrap_pyfunction!(dataset::store_options, module)?)?;
     module.add_function(wrap_pyfunction!(decode::decode_image, module)?)?;

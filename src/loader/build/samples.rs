@@ -7,7 +7,7 @@ use forebay_arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use forebay_base::{Error, Result};
 use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::row_set::RowSet;
-use forebay_store::source::matches_name;
+use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::columns::{ROW_ID, ROW_MASK};
@@ -72,11 +72,29 @@ impl LoaderBuilder {
             _ => return Ok(()),
         };
         if !names.is_empty() {
-            let stored = names.into_iter().filter(|name| !self.spec.stack.contains_key(*name));
-            let stored = stored.map(|name| self.spec.stored_name(name).to_owned()).collect();
+            let mut stored: Vec<String> = Vec::with_capacity(names.len());
+            for name in names.into_iter().filter(|name| !self.spec.stack.contains_key(*name)) {
+                let found = self.stored_names(name);
+                stored.extend(found.into_iter().filter(|name| !stored.contains(name)).collect::<Vec<_>>());
+            }
             self.spec.columns = Some(stored);
         }
         Ok(())
+    }
+
+    /// The stored names of the columns with a delivered name, or with names that match a pattern.
+    fn stored_names(&self, name: &str) -> Vec<String> {
+        let named = || vec![self.spec.stored_name(name).to_owned()];
+        let fields = self.dataset.catalog.schema.fields();
+        if !is_pattern(name) || fields.iter().any(|field| field.name() == name) {
+            return named();
+        }
+        let delivered = |stored: &String| self.spec.rename.get(stored).unwrap_or(stored).clone();
+        let stored = fields.iter().map(|field| field.name());
+        let matching: Vec<String> =
+            stored.filter(|stored| matches_name(name, &delivered(stored))).cloned().collect();
+        // A pattern may also match only fields of structures.
+        if matching.is_empty() { named() } else { matching }
     }
 
     /// Refuses options that would change packed columns in another way.
