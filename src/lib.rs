@@ -158,6 +158,7 @@ mod cache;
 pub mod column;
 mod loader;
 mod monitor;
+mod operand;
 mod reader;
 pub mod samples;
 mod shard;
@@ -221,9 +222,8 @@ pub mod filter {
     //! assert_eq!(Filter::from(wide).columns(), ["width", "height", "split"]);
     //! ```
 
-    pub use crate::reader::filter::{
-        Arithmetic, Expr, Op, Operand, Term, Value, col, row_fraction, row_fraction_by,
-    };
+    pub use crate::operand::{Arithmetic, Operand, Value, col};
+    pub use crate::reader::filter::{Expr, Op, Term, row_fraction, row_fraction_by};
 }
 
 pub mod image {

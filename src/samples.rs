@@ -25,6 +25,7 @@
 
 mod across;
 mod bucket;
+mod cost;
 mod costs;
 mod frames;
 mod index;
@@ -54,9 +55,10 @@ use forebay_store::row_set::RowSet;
 pub use across::Across;
 pub use bucket::Bucket;
 pub(crate) use bucket::Buckets;
+pub use cost::RowCost;
 pub use frames::Frames;
 pub(crate) use index::{EpochSamples, PartRows, PartSamples, SampleIndex};
-pub(crate) use lengths::{NO_LENGTH, lengths};
+pub(crate) use lengths::lengths;
 pub use pack::{Pack, PackValue};
 pub(crate) use pack::{PackMarks, Packs};
 pub(crate) use reshuffled::Reshuffled;

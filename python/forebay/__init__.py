@@ -6,7 +6,7 @@ values :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Views`, :class:
 :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Stack`, :class:`Window`, :class:`Pack`, :class:`Bucket`,
 :class:`Sample`, :class:`Prepare`, :class:`DiskCache`, :class:`Skip`, :class:`Workers` and :class:`MixUp` are
 options of a loader, :func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
-:func:`decode_image` decodes images without a data set.
+:func:`vocabularies` counts the values of columns, and :func:`decode_image` decodes images without a data set.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``,
 ``forebay.spark``, ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.mlflow``, ``forebay.tqdm`` and
@@ -44,7 +44,7 @@ from . import adapters, errors, types
 from ._forebay import Batch, Image, Schema, __version__, decode_image
 from .batch.column import Column
 from .batch.ragged import Ragged
-from .categories import Hash, Vocabulary
+from .categories import Hash, Vocabulary, vocabularies
 from .columns.boxes_and_masks import Boxes, Keypoints, Mask, Masks
 from .columns.clip import Clip
 from .columns.pad import Pad
@@ -162,6 +162,7 @@ __all__ = [
     "rng",
     "row_fraction",
     "types",
+    "vocabularies",
 ]
 
 Mapping.register(Batch)

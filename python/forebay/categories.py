@@ -17,14 +17,14 @@ from .dataset import Dataset, opened, refuse_options
 from .errors import InvalidError, TooLargeError
 from .filters.terms import settled, to_json
 from .one_pass import OnePass
-from .options.checks import given, named, whole
+from .options.checks import given, named, names, whole
 from .options.sizes import parse_bytes
 from .options.storage import options
 
 if TYPE_CHECKING:
     from .types import FilterTerm, Location
 
-__all__ = ["Hash", "Vocabulary"]
+__all__ = ["Hash", "Vocabulary", "vocabularies"]
 
 _UNKNOWN = ("raise", "code")
 #: Rows per batch while values are counted: the next size is tried if a batch exceeds the memory budget.
@@ -148,24 +148,18 @@ class Vocabulary(Encoding):
         >>> fb.Vocabulary.of("data/train/", column="label", max_size=3)
         forebay.Vocabulary((0, 1, 2))
         """
-        least = whole(min_count, "min_count", 1)
-        most = None if max_size is None else whole(max_size, "max_size", 1)
-        named(unknown, "unknown", _UNKNOWN)
-        spec = {
-            "columns": [column],
-            "flatten": True,
-            "fill_null": {} if fill_null is None else {column: filler(fill_null, f"fill_null[{column!r}]")},
-            "memory": None if memory is None else parse_bytes(memory, "memory"),
-        }
-        rows = to_json(settled(filter))
-        refuse_options(urls, storage_options=storage_options)
-        dataset = urls if isinstance(urls, Dataset) else opened(urls, options(storage_options), None, filter=rows)
-        try:
-            counts = _counted(dataset, column, spec, rows)
-        finally:
-            if dataset is not urls:
-                dataset._native.release()
-        return cls(counts.values(least, most), unknown=unknown)
+        made = vocabularies(
+            urls,
+            [column],
+            min_count=min_count,
+            max_size=max_size,
+            unknown=unknown,
+            filter=filter,
+            fill_null=fill_null,
+            storage_options=storage_options,
+            memory=memory,
+        )
+        return next(iter(made.values()))
 
     @property
     def size(self) -> int:
@@ -240,6 +234,77 @@ class Hash(Encoding):
         return f"forebay.Hash({self.buckets}{seed})"
 
 
+def vocabularies(
+    urls: Location | Iterable[Location] | Dataset,
+    columns: str | Iterable[str],
+    *,
+    min_count: int = 1,
+    max_size: int | None = None,
+    unknown: Literal["raise", "code"] = "raise",
+    filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
+    fill_null: str | bytes | int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    memory: str | int | None = None,
+) -> dict[str, Vocabulary]:
+    """Makes a vocabulary for each of several columns in one pass over the data.
+
+    Each is the one that :meth:`Vocabulary.of` makes of the column. Pass the result as ``encode=``. All distinct
+    values of all columns are held in memory together.
+
+    Parameters
+    ----------
+    urls : str, os.PathLike, iterable of them, or Dataset
+        As in :class:`Loader`.
+    columns : str or iterable of str
+        Names of the columns, or patterns such as ``"C*"``: text, binary or integers, or lists of these.
+    min_count, max_size, unknown, filter, storage_options, memory
+        As in :meth:`Vocabulary.of`, for each column.
+    fill_null : str, bytes or int, optional
+        The value that replaces nulls in the count of each column, so that nulls have a code of their own.
+        Default: nulls are not counted.
+
+    Returns
+    -------
+    dict
+        The vocabularies by column, in the order of ``columns``.
+
+    Raises
+    ------
+    InvalidError
+        A number is out of range, a column is of another type, or no value of a column is left.
+    UnknownColumnError
+        There is no such column.
+    TooLargeError
+        A row group or a value does not fit ``memory``.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.vocabularies("data/train/", ["label"], max_size=3)
+    {'label': forebay.Vocabulary((0, 1, 2))}
+    """
+    listed = [columns] if isinstance(columns, str) else names(columns, "columns")
+    least = whole(min_count, "min_count", 1)
+    most = None if max_size is None else whole(max_size, "max_size", 1)
+    named(unknown, "unknown", _UNKNOWN)
+    fills = {} if fill_null is None else {name: filler(fill_null, f"fill_null[{name!r}]") for name in listed}
+    spec = {
+        "columns": listed,
+        "flatten": True,
+        "fill_null": fills,
+        "memory": None if memory is None else parse_bytes(memory, "memory"),
+    }
+    rows = to_json(settled(filter))
+    refuse_options(urls, storage_options=storage_options)
+    dataset = urls if isinstance(urls, Dataset) else opened(urls, options(storage_options), None, filter=rows)
+    try:
+        counts = _counted(dataset, spec, rows)
+    finally:
+        if dataset is not urls:
+            dataset._native.release()
+    return {column: Vocabulary(of.values(least, most), unknown=unknown) for column, of in counts.items()}
+
+
 _KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}
 
 
@@ -248,14 +313,17 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _counted(dataset: Dataset, column: str, spec: dict[str, Any], rows: str | None) -> CategoryCounts:
-    """Counts how often each value occurs in a column."""
+def _counted(dataset: Dataset, spec: dict[str, Any], rows: str | None) -> dict[str, CategoryCounts]:
+    """Counts how often each value occurs in each column that ``spec`` reads."""
 
-    def of_batches(size: int) -> CategoryCounts:
-        counts = CategoryCounts(column)
+    def of_batches(size: int) -> dict[str, CategoryCounts]:
+        counts: dict[str, CategoryCounts] = {}
         with OnePass(dataset._native, {**spec, "batch_size": size}, rows) as batches:
             for batch in batches:
-                counts.add(batch)
+                for column in batch:
+                    if column not in counts:
+                        counts[column] = CategoryCounts(column)
+                    counts[column].add(batch)
         return counts
 
     *larger, smallest = _BATCHES

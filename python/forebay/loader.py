@@ -16,10 +16,11 @@ from .columns.stack import stacks
 from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
+from .filters.costs import Cost, costs_of
 from .filters.expressions import Expression
 from .filters.terms import settled
 from .options.cache import DiskCache
-from .options.checks import costs, kind_of, names, whole
+from .options.checks import kind_of, names, whole
 from .options.iceberg import located
 from .options.locations import local, locations, shown
 from .options.other_loaders import explained
@@ -162,10 +163,13 @@ class Loader:
         Columns to read, in the order of delivery. ``"meta.author"`` reads only that field of a structure. Default: all
         columns.
     rename : mapping from str to str, optional
-        Columns to deliver under another name: ``{"img": "image"}``. Other parameters use the new name, except
-        ``columns``, ``flatten`` and ``filter``, which use stored names. Default: none.
+        Columns to deliver under another name: ``{"img": "image"}``. A pattern with one ``*`` renames all columns
+        that it matches, and the ``*`` of the new name stands for the same text: ``{"I*": "int_*"}``. Other
+        parameters use the new name, except ``columns``, ``flatten`` and ``filter``, which use stored names. Default:
+        none.
     flatten : bool or iterable of str, default False
-        Deliver the fields of all structures, or of the named ones, as columns such as ``meta.author``, at any depth.
+        Deliver the fields of all structures, or of those with these names or patterns, as columns such as
+        ``meta.author``, at any depth.
         A list of structures that is named becomes a list for each field, such as ``objects.bbox``.
     cast : mapping from str to dtype, optional
         Types to cast values to: ``{"price": "float32"}``. A value that the type cannot hold is a bad row. ``filter``
@@ -204,12 +208,13 @@ class Loader:
         that it returns; all other options apply to those. Default: the stored rows.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
-    balance : str or iterable of str, optional
-        Columns that say what a row costs: by their numbers, or by the lengths of their lists or texts. Rows
-        are ordered so that in each step all ranks get about the same cost, and steps cost about the same too.
-        Up to four columns are balanced together. A pack that is balanced by the packed column costs the sum
-        of the squares of its lengths. Any other sample costs as much as its rows together. Needs ``shuffle``.
-        Default: costs do not matter.
+    balance : str, ColumnExpression or iterable of them, optional
+        What a row costs: a column, which stands for its number or for the length of its list or text, or
+        arithmetic on columns, such as ``forebay.col("tokens") * forebay.col("tokens")``. Rows are ordered so
+        that in each step all ranks get about the same cost, and steps cost about the same too. Up to four
+        costs are balanced together. A pack that is balanced by the packed column costs the sum of the squares
+        of its lengths. Any other sample costs as much as its rows together. Needs ``shuffle``. Default: costs
+        do not matter.
     shard : Shard, optional
         The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
         rows.
@@ -303,7 +308,7 @@ class Loader:
         filter: Filter | None = None,
         samples: Window | Pack | Bucket | Sample | None = None,
         shuffle: Shuffle | None = None,
-        balance: str | Iterable[str] | None = None,
+        balance: Cost | Iterable[Cost] | None = None,
         shard: Shard | None = None,
         cache: DiskCache | None = None,
         memory: str | int | None = None,
@@ -348,7 +353,7 @@ class Loader:
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
-            "balance": costs(balance),
+            "balance": costs_of(balance),
             "shard": shard,
             "cache": cache,
             "memory": memory,

@@ -11,6 +11,7 @@ import numpy as np
 from .columns.options import columns_spec
 from .errors import InvalidError
 from .filters import terms
+from .filters.costs import spec_of
 from .options.cache import DiskCache
 from .options.checks import flag, kind_of, mapping, names, whole
 from .options.shuffle import Shuffle
@@ -79,7 +80,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
             "piece_rows": shuffle.piece_rows,
             "lanes": shuffle.lanes,
         },
-        "balance": arguments["balance"] or [],
+        "balance": [spec_of(cost) for cost in arguments["balance"] or []],
         "shard": shard and {"rank": shard.rank, "world": shard.world},
         "memory": None if memory is None else parse_bytes(memory, "memory"),
         "threads": None if threads is None else whole(threads, "threads", 1),

@@ -132,8 +132,8 @@ class OrderDict(_OrderDict, total=False):
     samples: str
     """The option ``samples`` as JSON. If the key is present, the state counts samples in place of rows."""
     balance: list[str]
-    """The columns of the option ``balance``, which say what a row costs. The key is absent without this
-    option."""
+    """The costs of the option ``balance``: names of columns, or arithmetic on them as text. The key is absent
+    without this option."""
     skipped: list[list[int]]
     """Skipped ranges of rows, each a list of three numbers: the epoch, the first row, and the row after the
     last. The key is absent if no rows are skipped."""
@@ -285,8 +285,9 @@ class CacheDict(TypedDict):
 
 
 class _SpecDict(TypedDict, total=False):
-    balance: list[str]
-    """The columns that say what a row costs, so that ranks get about the same cost in each step."""
+    balance: list[Any]
+    """What a row costs, so that ranks get about the same cost in each step: names of columns, or arithmetic on
+    columns as nested lists."""
     flatten: bool | list[str]
     """The structures whose fields are delivered as columns."""
     stack: dict[str, dict[str, Any]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,35 @@ def test_a_vocabulary_leaves_out_nulls_or_counts_them_as_a_value(tmp_path: Path)
         fb.Vocabulary.of(tmp_path / "a.parquet", column="float")
     with pytest.raises(fb.UnknownColumnError):
         fb.Vocabulary.of(tmp_path / "a.parquet", column="txt")
+
+
+def test_vocabularies_of_many_columns_are_those_of_each(data: Path, columns: dict[str, pa.Array]) -> None:
+    found = fb.vocabularies(data, list(columns), unknown="code", max_size=3)
+    assert list(found) == list(columns)
+    for name, column in columns.items():
+        counts = Counter(flat(column.to_pylist()))
+        want = sorted(counts, key=lambda value: (-counts[value], value))[:3]
+        assert found[name] == fb.Vocabulary(want, unknown="code")
+    assert fb.vocabularies(data, "*t*", unknown="code") == {
+        name: fb.Vocabulary.of(data, column=name, unknown="code") for name in columns if "t" in name
+    }
+    some = fb.vocabularies(fb.Dataset(data), ["text", "i64"], min_count=2, filter=[("id", "<", 40)])
+    for name, vocabulary in some.items():
+        assert vocabulary == fb.Vocabulary.of(data, column=name, min_count=2, filter=[("id", "<", 40)])
+    with pytest.raises(fb.UnknownColumnError, match='no column matches "nothing'):
+        fb.vocabularies(data, ["text", "nothing*"])
+    with pytest.raises(fb.InvalidError, match="columns must be a list of names"):
+        fb.vocabularies(data, 3)  # type: ignore[arg-type]
+
+
+def test_nulls_of_many_columns_have_a_code_of_their_own(tmp_path: Path) -> None:
+    table = pa.table({"C1": ["a", None, "a"], "C2": [None, "b", "c"], "n": [1, 2, 3]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found = fb.vocabularies(tmp_path, "C*", fill_null="<null>")
+    assert {name: of.values for name, of in found.items()} == {"C1": ("a", "<null>"), "C2": ("<null>", "b", "c")}
+    with fb.Loader(tmp_path, encode=found, fill_null={"C*": "<null>"}, columns=["C*"]) as loader:
+        (batch,) = loader
+    assert batch["C1"].tolist() == [0, 1, 0] and batch["C2"].tolist() == [0, 1, 2]
 
 
 def test_encodings_are_small_frozen_values() -> None:

@@ -253,6 +253,18 @@ def test_a_vocabulary_of_a_field(nested: Path, table: pa.Table) -> None:
     assert set(authors.values) == {row["author"] for row in table["meta"].to_pylist() if row and row["author"]}
 
 
+def test_patterns_flatten_the_structures_that_they_match(nested: Path) -> None:
+    for listed, flat in [
+        (["*"], {"meta", "point"}),
+        (["me*"], {"meta"}),
+        (["[mp]*"], {"meta", "point"}),
+        (["p*", "point"], {"point"}),
+    ]:
+        with fb.Loader(nested, flatten=listed) as loader, fb.Loader(nested, flatten=sorted(flat)) as named:
+            assert loader.columns == named.columns
+            assert next(iter(loader)).to_arrow().equals(next(iter(named)).to_arrow())
+
+
 def test_what_can_never_work_is_refused(nested: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"flatten": ["id"]}, "it holds int64"),
@@ -277,7 +289,7 @@ def test_what_can_never_work_is_refused(nested: Path) -> None:
         ({"columns": ["meta.tags.element"]}, "no column"),
         ({"columns": ["id.x"]}, "no column"),
         ({"columns": ["meta.x*"], "flatten": True}, "no column matches"),
-        ({"flatten": ["met*"]}, r'flatten: there is no column "met\*", and it takes no patterns .name each column in flatten'),
+        ({"flatten": ["nothing*"]}, r'flatten: no column that is read matches "nothing\*".*structures only'),
         ({"columns": ["meta.*"]}, "no column matches"),
         ({"fill_null": {"meta.year": 0}}, "no column"),
     ):

@@ -150,6 +150,26 @@ def test_bad_rows_name_the_column_as_it_is_delivered(tmp_path: Path) -> None:
         list(loader)
 
 
+def test_patterns_rename_the_columns_that_they_match(stored: Path, tmp_path: Path) -> None:
+    with fb.Loader(stored, rename={"*": "old_*", "x": "feature"}, columns=["id", "x", "m*"]) as loader:
+        assert loader.columns == ["old_id", "feature", "old_meta"]
+        assert loader.spec["rename"] == {"id": "old_id", "x": "feature", "meta": "old_meta"}
+        with fb.Loader(stored, rename=loader.spec["rename"], columns=["id", "x", "m*"]) as same:
+            assert next(iter(same)).to_arrow().equals(next(iter(loader)).to_arrow())
+    fields = {"meta.*": "*", "meta.size.*": "size_*"}
+    with pytest.raises(fb.InvalidError, match='both "meta.\\*" and "meta.size.\\*" match it, and they differ'):
+        fb.Loader(stored, rename=fields, flatten=True)
+    with fb.Loader(stored, rename={**fields, "meta.size.w": "width"}, flatten=True, columns=["meta"]) as loader:
+        assert loader.columns == ["author", "width"]
+    # Samples that choose their own columns rename only these.
+    window = fb.Window({0: ["new_id"], 1: ["new_id", "new_y"]})
+    with fb.Loader(stored, rename={"*": "new_*"}, samples=window) as loader:
+        assert loader.columns == ["new_id", "new_y"]
+    pq.write_table(pa.table({"a*": [1], "ab": [2]}), tmp_path / "star.parquet")
+    with fb.Loader(tmp_path / "star.parquet", rename={"a*": "star"}) as loader:
+        assert loader.columns == ["star", "ab"], "a name is not a pattern"
+
+
 def test_loaders_are_copied_and_shown_with_it(stored: Path) -> None:
     with fb.Loader(stored, columns=["id", "x"], rename={"x": "feature"}) as loader:
         assert "rename={'x': 'feature'}" in repr(loader)
@@ -172,6 +192,9 @@ def test_what_can_never_work_is_refused(stored: Path) -> None:
         ({"rename": {"x": "a"}, "fill_null": {"x": 0.0}}, r'"x", which is delivered as "a"'),
         ({"rename": {"x": "a"}, "null_mask": ["x"]}, r'"x", which is delivered as "a"'),
         ({"rename": {"x": "x.mask", "y": "x"}, "null_mask": ["x"]}, "the name of a stored column"),
+        ({"rename": {"*": "a"}}, r"the new name for a pattern in `rename` must have one `\*`"),
+        ({"rename": {"[xy]": "a*"}}, r"a pattern in `rename` must have one `\*` and no other wildcard"),
+        ({"rename": {"*e*": "a*"}}, r"a pattern in `rename` must have one `\*`"),
         ({"rename": {"x": 5}}, r"rename\['x'\] must be a str, got 5"),
         ({"rename": ["x"]}, "rename must be a dict"),
     ]
@@ -181,7 +204,7 @@ def test_what_can_never_work_is_refused(stored: Path) -> None:
     unknown: list[tuple[dict[str, Any], str]] = [
         ({"rename": {"tokns": "a"}}, 'did you mean "tokens"'),
         ({"rename": {"nothing": "a"}}, "no column"),
-        ({"rename": {"*": "a"}}, r'rename: there is no column "\*", and it takes no patterns .name each column in rename'),
+        ({"rename": {"nothing_*": "a*"}}, r'rename: no column that is read matches "nothing_\*"'),
         ({"rename": {"tokens": "input_ids"}, "fill_null": {"input_id": 0}}, 'did you mean "input_ids"'),
         ({"rename": {"tokens": "input_ids"}, "filter": [("input_ids", "=", 0)]}, "no column"),
         ({"rename": {"tokens": "input_ids"}, "columns": ["input_ids"]}, "no column"),

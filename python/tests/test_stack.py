@@ -259,7 +259,7 @@ def test_values_that_do_not_fit_are_bad_rows(holes):
     [
         ({"stack": {"x": fb.Stack(["a", "b"])}}, r'"b".*holds float64, but "a" holds int64.*dtype'),
         ({"stack": {"x": fb.Stack(["c"])}}, r'"c".*is stacked in "x", but holds string'),
-        ({"stack": {"x": fb.Stack(["z*"])}}, r"stack: no column matches \"z\*\""),
+        ({"stack": {"x": fb.Stack(["z*"])}}, r"stack: no column that is read matches \"z\*\""),
         ({"stack": {"x": fb.Stack(["d"])}}, r'no column "d"'),
         ({"stack": {"x": fb.Stack(["a"]), "y": fb.Stack(["[ab]"])}}, r'"a".*stacked in "x" and in "y"'),
         ({"stack": {"c": fb.Stack(["a"])}}, r'"c".*has the name of a column'),

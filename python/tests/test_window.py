@@ -71,6 +71,31 @@ def delivered(root: Path, window: fb.Window, **options: Any) -> list[list[int]]:
     return [row for batch in loader for row in batch["n"].tolist()]
 
 
+def test_patterns_list_the_columns_of_an_offset(episodes: Path) -> None:
+    named = fb.Window({-1: ["n", "x"], 0: ["x", "name", "n", "episode"]}, by="t")
+    window = fb.Window({-1: ["n", "x"], 0: ["x", "n*", "[ex]*"]}, by="t")
+    with (
+        fb.Loader(episodes, samples=window, batch_size=9) as loader,
+        fb.Loader(episodes, samples=named, columns=loader.columns, batch_size=9) as plain,
+    ):
+        assert set(loader.columns) == {"n", "x", "name", "episode"}
+        assert loader.state_dict() == plain.state_dict()
+        for batch, wanted in zip(loader, plain, strict=True):
+            assert batch.to_arrow().equals(wanted.to_arrow())
+            for offset in (-1, 0):
+                found, of_names = window.at(batch, offset), named.at(wanted, offset)
+                assert found.keys() == of_names.keys()
+                assert all(np.array_equal(found[name], of_names[name]) for name in found)
+    with fb.Loader(episodes, samples=fb.Window({0: ["*"]}), columns=["n", "x"]) as loader:
+        assert loader.columns == ["n", "x"]
+    with fb.Loader(episodes, samples=fb.Window({0: ["num*"], 1: ["n_*"]}), rename={"n": "num", "x": "n_x"}) as loader:
+        assert loader.columns == ["num", "n_x"]
+    with pytest.raises(fb.UnknownColumnError, match='"z\\*"'):
+        fb.Loader(episodes, samples=fb.Window({0: ["z*"]}))
+    with pytest.raises(fb.UnknownColumnError, match='an offset of the window: no column that is read matches "z\\*"'):
+        fb.Loader(episodes, samples=fb.Window({0: ["z*", "n"]}), columns=["n"])
+
+
 @pytest.mark.parametrize("length", [1, 2, 5, 12])
 @pytest.mark.parametrize("gap", [None, 0, 1, 2, 5])
 @pytest.mark.parametrize("overlap", [True, False])

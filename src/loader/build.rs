@@ -10,6 +10,7 @@ mod decodings;
 mod following;
 mod mix;
 mod mixing;
+mod names;
 mod null_masks;
 mod options;
 mod ordered;

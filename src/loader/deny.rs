@@ -10,8 +10,8 @@ use forebay_store::source::is_pattern;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::operand::{Value, col};
 use crate::reader::Filter;
-use crate::reader::filter::{Value, col};
 
 /// Rows that are left out of every epoch, as if they were not stored: by their [numbers](RowId), or by the
 /// values of a column. The default denies no row.

@@ -15,7 +15,8 @@ use forebay_store::catalog::RowId;
 use super::build::columns::ROW_ID;
 use super::dataset::Dataset;
 use super::deny::Deny;
-use crate::reader::filter::{Value, written};
+use crate::operand::Value;
+use crate::reader::filter::written;
 
 /// The number of rows that are read at a time from a list in Parquet.
 const ROWS_AT_ONCE: u64 = 65_536;

@@ -467,7 +467,7 @@ impl Source {
         let Source { rows, filter, denied, spec, .. } = self;
         let order = OrderId::new(&self.order(), *rows, filter.clone(), denied.clone());
         let stored = |name: &str| spec.stored_name(name).to_owned();
-        let balance = spec.balance.iter().map(|name| stored(name)).collect();
+        let balance = spec.balance.iter().map(|cost| cost.renamed(&stored).to_string()).collect();
         OrderId { samples: spec.samples.canonical(stored).map(kept_text), balance, ..order }
     }
 

@@ -15,7 +15,7 @@ use super::deny::Deny;
 use crate::cache::Tier;
 use crate::column::{ColumnSpec, Given, Stack, read_options, write_options};
 use crate::reader::Filter;
-use crate::samples::Samples;
+use crate::samples::{RowCost, Samples};
 use crate::shard::{OrderSpec, Shard, Shuffle, Split, Stop};
 
 /// The options of a [`Loader`](crate::Loader), with the names that they have in Python.
@@ -45,10 +45,11 @@ use crate::shard::{OrderSpec, Shard, Shuffle, Split, Stop};
 pub struct LoaderSpec {
     /// The columns to read, in the order of delivery, or patterns of their names. Default: all.
     pub columns: Option<Vec<String>>,
-    /// The structures whose fields are delivered as columns. Default: none.
+    /// The structures whose fields are delivered as columns, or patterns of their names. Default: none.
     #[serde(skip_serializing_if = "Flatten::is_none")]
     pub flatten: Flatten,
-    /// The delivered names of columns that are renamed, by their stored names. Default: none.
+    /// The delivered names of columns that are renamed, by their stored names, or by patterns with one `*`
+    /// that the delivered name has too. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
     /// The options of each column, by its delivered name or by a pattern of names. A serialised spec groups
@@ -91,11 +92,10 @@ pub struct LoaderSpec {
     pub shard: Shard,
     /// The order of rows. Default: as stored.
     pub shuffle: Shuffle,
-    /// Columns from which the cost of each row is computed: from their numbers, or from the lengths of their
-    /// values. In each step, the batches of all ranks then cost about the same. Default: none; costs are
-    /// ignored.
+    /// Up to four costs of a row. In each step, the batches of all ranks then cost about the same by each of
+    /// them. Default: none; costs are ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub balance: Vec<String>,
+    pub balance: Vec<RowCost>,
     /// The number of samples in a batch of one rank; a sample is a row by default. Default:
     /// [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,

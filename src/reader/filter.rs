@@ -42,13 +42,14 @@ use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 
-pub use expr::{Expr, Operand, col, row_fraction, row_fraction_by};
-pub use op::{Arithmetic, Op};
+pub use expr::{Expr, row_fraction, row_fraction_by};
+pub use op::Op;
 pub(crate) use rows::Rows;
-pub use term::{Term, Value};
+pub use term::Term;
 pub(crate) use times::written;
 pub use truth::RowGroupMatch;
 
+use crate::operand::Value;
 use index::{GroupIndex, IndexPart};
 use prune::SeenGroup;
 use term::Test;

@@ -76,7 +76,7 @@ impl SampledCase {
                 if *reshuffle {
                     return Some(SampleIndex::drawn(Reshuffled::buckets(&bucket, lengths), 3, sets));
                 }
-                let groups = lengths.iter().map(|lengths| bucket.of_group(lengths)).collect();
+                let groups = lengths.iter().map(|lengths| bucket.of_group(lengths, &[])).collect();
                 SampleIndex::of_kind(Arc::new(Buckets(groups)), sets)
             }
             SampleKind::Weighted(sample) => {

@@ -236,7 +236,7 @@ fn ends_in(bucket: &Bucket, lengths: &[u32]) -> Vec<u32> {
     // `parts / (parts + 1)` of `most_tokens` are used, so that there is room for them.
     let parts = 1 << PART_OF_ROWS;
     let tokens = bucket.most_tokens().map(|tokens| (u128::from(tokens) * parts / (parts + 1)) as u64);
-    bucket.ends(&lengths, tokens)
+    bucket.ends(lengths.len(), tokens, |_, at| lengths[at].into())
 }
 
 /// Draws a random number that says by how much a length is raised.

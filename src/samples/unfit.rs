@@ -56,8 +56,14 @@ impl Samples {
             }
             (Unfit::TooLong(length), Samples::Buckets(bucket)) => {
                 let most = bucket.most_tokens().unwrap_or(0);
-                let cause = format!("a row of {length} values does not fit a bucket of {most}");
-                Error::invalid(cause)
+                let row = match (bucket.cost().column(), bucket.padded_to()) {
+                    (None, _) => format!("a row that costs {length}"),
+                    (Some(_), None) => format!("a row of {length} values"),
+                    (Some(_), Some(multiple)) => {
+                        format!("a row of {length} values, once padded to a multiple of {multiple},")
+                    }
+                };
+                Error::invalid(format!("{row} does not fit a bucket of {most}"))
                     .hint("give buckets more `tokens`, or leave longer rows out with `filter` or `deny`")
             }
             (Unfit::TooLong(_) | Unfit::NoLength, _) => {

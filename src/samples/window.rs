@@ -131,7 +131,7 @@ impl Window {
 
     /// Windows from the lowest offset to the highest, in which each row has the columns that are listed for
     /// its offset. A column that is listed for `k` offsets has `k` values in each window, in ascending order
-    /// of the offsets. Columns are named as they are delivered.
+    /// of the offsets. Columns are named as they are delivered, or by patterns such as `I*`.
     pub fn offsets<N: Into<String>>(fields: impl IntoIterator<Item = (i64, Vec<N>)>) -> Self {
         let named = |(offset, names): (i64, Vec<N>)| (offset, names.into_iter().map(Into::into).collect());
         let fields: BTreeMap<i64, Vec<String>> = fields.into_iter().map(named).collect();
@@ -222,6 +222,12 @@ impl Window {
             }
         }
         columns
+    }
+
+    /// These windows with other columns for each offset, which `columns` returns for those that are listed.
+    pub(crate) fn with_fields(&self, columns: impl Fn(&[String]) -> Result<Vec<String>>) -> Result<Self> {
+        let fields = self.fields.iter().map(|(offset, listed)| Ok((*offset, columns(listed)?)));
+        Ok(Window { fields: fields.collect::<Result<_>>()?, ..self.clone() })
     }
 
     /// The rows of a window for which a column is delivered, counted from 0.

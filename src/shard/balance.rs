@@ -1,172 +1,136 @@
 //! Orders in which all batches of a step cost about the same.
 //!
 //! All lanes (the sequences of rows that are interleaved into an epoch's order) follow the same sequence of
-//! targets between 0 and 1. Each position in a lane has a target, and takes the row whose cost has this
-//! target as its quantile among the rows of the [slot](super::slots), which are the rows that are mixed
-//! together. So at each position all lanes deliver rows that cost about the same, and so do all ranks,
-//! however many there are. Rows are moved only within their slot, so no rank reads more row groups than
-//! without balancing.
+//! targets between 0 and 1. Each place in a lane has a target, and takes a row that lies at about this
+//! fraction of the [scale](super::row_costs) on which rows are sorted by cost. Then neighbours on the scale
+//! are [exchanged](super::exchange), until each run of a few rows costs as much as its targets let expect. So
+//! at each place all lanes deliver rows that cost about the same, and so do all ranks, however many there
+//! are. Rows are moved only within their slot, the rows that are mixed together, so no rank reads more row
+//! groups than without balancing. The rows that a part gives to each of its slots are chosen along the
+//! targets too, so that slots cost about the same.
 //!
 //! The targets are a van der Corput sequence (van der Corput, "Verteilungsfunktionen", 1935), scrambled anew
 //! in each epoch (Owen, "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995) by a hash (Laine and
 //! Karras, "Stratified sampling for stochastic transparency", 2011, with the constants of Burley, "Practical
-//! hash-based Owen scrambling", 2020). A run of 2^k positions that begins at a multiple of 2^k has one target
-//! in each 2^k-th part of the range, so batches of one lane cost about the same too. If rows have several
-//! costs, they are ranked along a Hilbert curve through their quantiles (Skilling, "Programming the Hilbert
-//! curve", 2004), on which neighbours are alike in every cost.
+//! hash-based Owen scrambling", 2020). A run of 2^k places that begins at a multiple of 2^k has one target
+//! in each 2^k-th part of the range, so batches of one lane cost about the same too.
 
 use std::sync::Arc;
 
 use super::draw::{Draws, Purpose};
-
-/// The number of different ranks that the costs of rows can have.
-const RANKS: usize = 1 << 16;
-
-/// The rank of each row of a data set by its cost: rows with neighbouring ranks cost about the same.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CostRanks {
-    /// The ranks of the planned rows of each row group.
-    of_groups: Vec<Box<[u16]>>,
-}
-
-impl CostRanks {
-    /// The largest number of costs by which rows are ranked together.
-    pub(crate) const MAX_COSTS: usize = 4;
-
-    /// Ranks rows by one or more costs. For each cost and row group, `costs` has the costs of the rows, which
-    /// are 0 or more.
-    pub(crate) fn new(costs: &[Vec<Vec<f32>>]) -> Self {
-        let coarse = |cost: &Vec<Vec<f32>>| -> Vec<Box<[u16]>> {
-            cost.iter().map(|rows| rows.iter().map(|cost| coarse(*cost)).collect()).collect()
-        };
-        let mut each: Vec<Vec<Box<[u16]>>> = costs.iter().map(coarse).collect();
-        if each.len() == 1 {
-            return CostRanks { of_groups: each.remove(0) };
-        }
-        let bits = u16::BITS / each.len().max(1) as u32;
-        let quantiles: Vec<Vec<u16>> = each.iter().map(|ranks| quantiles(ranks, bits)).collect();
-        let groups = each.first().map_or(0, Vec::len);
-        let of_group = |group: usize| {
-            let rows = each[0][group].len();
-            let rank = |row: usize| {
-                let mut point: Vec<u16> =
-                    each.iter().zip(&quantiles).map(|(ranks, of)| of[ranks[group][row] as usize]).collect();
-                along_hilbert_curve(&mut point, bits)
-            };
-            (0..rows).map(rank).collect()
-        };
-        CostRanks { of_groups: (0..groups).map(of_group).collect() }
-    }
-
-    /// The memory that the ranks take, in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.of_groups.iter().map(|ranks| size_of_val(&**ranks) as u64).sum()
-    }
-
-    /// The rank of a row of a row group.
-    pub(super) fn of_row(&self, group: u32, row: u32) -> u16 {
-        self.of_groups[group as usize][row as usize]
-    }
-}
-
-/// A whole number that grows with a cost. Costs that differ by less than a 256th may have the same number.
-fn coarse(cost: f32) -> u16 {
-    // Read as whole numbers, the bits of floats without sign grow with the floats; the last 15 bits are
-    // dropped.
-    (cost.max(0.0).to_bits() >> 15) as u16
-}
-
-/// For each rank, the fraction of all rows that rank lower, as a whole number of parts of `2^bits`. Rows of
-/// the same rank count half.
-fn quantiles(ranks: &[Box<[u16]>], bits: u32) -> Vec<u16> {
-    let mut counts = vec![0_u64; RANKS];
-    ranks.iter().flatten().for_each(|rank| counts[*rank as usize] += 1);
-    let rows: u64 = counts.iter().sum();
-    let mut before = 0;
-    let quantile = |count: u64| {
-        // Twice the position of the middle row of this rank, which is always a whole number.
-        let middle = 2 * before + count;
-        before += count;
-        let scaled = (u128::from(middle) << bits) / u128::from(2 * rows.max(1));
-        (scaled as u16).min(((1_u32 << bits) - 1) as u16)
-    };
-    counts.into_iter().map(quantile).collect()
-}
-
-/// The distance of a point from the beginning of the Hilbert curve through a cube with sides of `2^bits`.
-fn along_hilbert_curve(point: &mut [u16], bits: u32) -> u16 {
-    let top = 1_u16 << (bits - 1);
-    let mut bit = top;
-    while bit > 1 {
-        let below = bit - 1;
-        for axis in 0..point.len() {
-            if point[axis] & bit != 0 {
-                point[0] ^= below;
-            } else {
-                let swapped = (point[0] ^ point[axis]) & below;
-                point[0] ^= swapped;
-                point[axis] ^= swapped;
-            }
-        }
-        bit >>= 1;
-    }
-    for axis in 1..point.len() {
-        point[axis] ^= point[axis - 1];
-    }
-    let last = point.last().copied().unwrap_or(0);
-    let mut flips = 0;
-    let mut bit = top;
-    while bit > 1 {
-        if last & bit != 0 {
-            flips ^= bit - 1;
-        }
-        bit >>= 1;
-    }
-    let interleaved = |distance: u16, level: u32| {
-        point.iter().fold(distance, |distance, axis| distance << 1 | ((axis ^ flips) >> level & 1))
-    };
-    (0..bits).rev().fold(0, interleaved)
-}
+use super::exchange::{Assigned, RUN, RUNS_OF_LONG};
+use super::row_costs::{CoarseCosts, RowCosts};
 
 /// Arranges the rows of one epoch so that the batches of a step cost about the same.
 #[derive(Debug)]
 pub(super) struct Balance {
-    ranks: Arc<CostRanks>,
+    costs: Arc<RowCosts>,
     /// The number that scrambles the targets.
     scramble: u32,
 }
 
 impl Balance {
-    pub(super) fn new(ranks: Arc<CostRanks>, seed: u64, epoch: u64) -> Self {
+    pub(super) fn new(costs: Arc<RowCosts>, seed: u64, epoch: u64) -> Self {
         let scramble = Draws::keyed(seed, Purpose::Balance, &[epoch]).next() as u32;
-        Balance { ranks, scramble }
+        Balance { costs, scramble }
     }
 
-    pub(super) fn ranks(&self) -> &CostRanks {
-        &self.ranks
+    pub(super) fn costs(&self) -> &RowCosts {
+        &self.costs
     }
 
-    /// Reorders the shuffled rows of a slot so that the ranks of their costs follow the targets of their
-    /// positions. The slot begins at position `begin` of its lane.
-    pub(super) fn arrange<T: Copy>(&self, rows: &mut [T], begin: u64, rank: impl Fn(&T) -> u16) {
-        let mut places: Vec<(u32, u32)> =
-            (0..rows.len() as u32).map(|at| (self.target(begin + u64::from(at)), at)).collect();
-        places.sort_unstable();
-        // Rows of equal rank stay shuffled.
-        let mut by_rank: Vec<(u16, T)> = rows.iter().map(|row| (rank(row), *row)).collect();
-        by_rank.sort_by_key(|(rank, _)| *rank);
-        for ((_, place), (_, row)) in places.iter().zip(by_rank) {
-            rows[*place as usize] = row;
+    /// Reorders the shuffled rows of a part along the targets, so that each run of them costs about the same.
+    pub(super) fn spread<T: Copy>(&self, rows: &mut [T], costs: impl Fn(&T) -> CoarseCosts) {
+        let places = self.places(rows.len(), 0);
+        let order = self.along_scale(&places, rows.iter().map(costs));
+        arrange(rows, &places, &order);
+    }
+
+    /// Reorders the shuffled rows of a slot so that short runs of them cost as much as the targets of their
+    /// places let expect. The slot begins at place `begin` of its lane.
+    pub(super) fn even_out<T: Copy>(&self, rows: &mut [T], begin: u64, costs: impl Fn(&T) -> CoarseCosts) {
+        match self.costs.kinds() {
+            0 => {}
+            1 => self.even_out_by::<1, T>(rows, begin, costs),
+            2 => self.even_out_by::<2, T>(rows, begin, costs),
+            3 => self.even_out_by::<3, T>(rows, begin, costs),
+            _ => self.even_out_by::<{ RowCosts::MAX_COSTS }, T>(rows, begin, costs),
         }
     }
 
-    /// The target quantile of a position in a lane, as a share of 2^32. Targets repeat after 2^32 positions.
+    fn even_out_by<const K: usize, T: Copy>(
+        &self,
+        rows: &mut [T],
+        begin: u64,
+        costs: impl Fn(&T) -> CoarseCosts,
+    ) {
+        let places = self.places(rows.len(), begin);
+        let order = self.along_scale(&places, rows.iter().map(&costs));
+        let first = begin / (RUN * RUNS_OF_LONG) * RUNS_OF_LONG;
+        let run = |(_, place): &(u32, u32)| ((begin + u64::from(*place)) / RUN - first) as u32;
+        let mut assigned = Assigned::<K> {
+            costs: order.iter().map(|row| self.costs.scaled(&costs(&rows[*row as usize]))).collect(),
+            runs: places.iter().map(run).collect(),
+            rows: order,
+        };
+        assigned.even_out(places.iter().map(|(target, _)| self.costs.expected(*target)));
+        arrange(rows, &places, &assigned.rows);
+    }
+
+    /// The targets and numbers of `count` places from place `begin` of a lane on, in the order of the scale.
+    fn places(&self, count: usize, begin: u64) -> Vec<(u32, u32)> {
+        let place = |at: u32| (self.target(begin + u64::from(at)), at);
+        let mut places: Vec<(u32, u32)> = (0..count as u32).map(place).collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// Assigns a row to each of the `places`, which are in the order of the scale. Returns the indices of the
+    /// rows. Each class has the places of its part of the scale, and gives its most expensive rows to the
+    /// first of them. If a class has more rows than places, the cheapest of these rows take the places that
+    /// other classes leave.
+    fn along_scale(&self, places: &[(u32, u32)], costs: impl Iterator<Item = CoarseCosts>) -> Vec<u32> {
+        let on_scale = |(row, costs): (u32, CoarseCosts)| {
+            let (class, place) = self.costs.place_on_scale(&costs);
+            (place, row, class)
+        };
+        let mut rows: Vec<(u32, u32, usize)> = (0..).zip(costs).map(on_scale).collect();
+        // Rows of equal costs stay shuffled, because their indices decide.
+        rows.sort_unstable();
+        let mut assigned = vec![None; places.len()];
+        let (mut left, mut first_place, mut first_row) = (Vec::new(), 0, 0);
+        for class in 0..self.costs.kinds() {
+            let end = self.costs.end(class);
+            let end_place = places.partition_point(|(target, _)| u64::from(*target) < end);
+            let end_row = rows.partition_point(|row| row.2 <= class);
+            let of_class = &rows[first_row..end_row];
+            let (held, beyond) = of_class.split_at(of_class.len().min(end_place - first_place));
+            for (place, row) in assigned[first_place..end_place].iter_mut().zip(held) {
+                *place = Some(row.1);
+            }
+            left.extend(beyond.iter().map(|row| row.1));
+            (first_place, first_row) = (end_place, end_row);
+        }
+        let mut left = left.into_iter();
+        // As many rows are left as places are free.
+        assigned.into_iter().filter_map(|row| row.or_else(|| left.next())).collect()
+    }
+
+    /// The target of a place in a lane, as a share of 2^32. Targets repeat after 2^32 places.
     fn target(&self, place: u64) -> u32 {
         let mut bits = (place as u32).wrapping_add(self.scramble);
         for factor in [0x6c50_b47c, 0xb82f_1e52, 0xc7af_e638, 0x8d22_f6e6] {
             bits ^= bits.wrapping_mul(factor);
         }
         bits.reverse_bits()
+    }
+}
+
+/// Puts the row with each index of `order` at the place beside it.
+fn arrange<T: Copy>(rows: &mut [T], places: &[(u32, u32)], order: &[u32]) {
+    let taken: Vec<T> = order.iter().map(|row| rows[*row as usize]).collect();
+    for ((_, place), row) in places.iter().zip(taken) {
+        rows[*place as usize] = row;
     }
 }
 
@@ -180,7 +144,7 @@ mod tests {
     fn a_run_of_places_has_a_target_in_each_part_of_the_range() {
         let mut orders = HashSet::new();
         for epoch in 0..4 {
-            let balance = Balance::new(Arc::new(CostRanks::new(&[vec![]])), 3, epoch);
+            let balance = Balance::new(Arc::new(RowCosts::new(&[vec![]])), 3, epoch);
             for k in [1, 3, 6, 10] {
                 for run in [0_u64, 1, 7, 1 << 20] {
                     let strata: Vec<u32> = (0..1_u64 << k)
@@ -197,33 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn the_hilbert_curve_visits_neighbours() {
-        for (axes, bits) in [(2, 4), (2, 8), (3, 3), (4, 4)] {
-            let side = 1_usize << bits;
-            let points = side.pow(axes as u32);
-            let mut path: Vec<Option<Vec<u16>>> = vec![None; points];
-            for number in 0..points {
-                let point: Vec<u16> =
-                    (0..axes).map(|axis| (number / side.pow(axis as u32) % side) as u16).collect();
-                let distance = along_hilbert_curve(&mut point.clone(), bits) as usize;
-                assert!(path[distance].replace(point).is_none());
-            }
-            let path: Vec<Vec<u16>> = path.into_iter().flatten().collect();
-            assert_eq!(path.len(), points);
-            let steps = path.windows(2).map(|pair| {
-                pair[0].iter().zip(&pair[1]).map(|(a, b)| u64::from(a.abs_diff(*b))).sum::<u64>()
-            });
-            assert!(steps.eq(std::iter::repeat_n(1, points - 1)), "{axes} axes of {side}");
-        }
-    }
-
-    #[test]
-    fn rows_come_where_their_ranks_are_wanted() {
+    fn rows_come_where_their_costs_are_wanted() {
         let costs: Vec<f32> = (0..64).map(|row| (row * 7 % 64) as f32).collect();
-        let ranks = Arc::new(CostRanks::new(&[vec![costs.clone()]]));
-        let balance = Balance::new(ranks.clone(), 5, 0);
+        let of_rows = Arc::new(RowCosts::new(&[vec![costs.clone()]]));
+        let balance = Balance::new(of_rows.clone(), 5, 0);
         let mut rows: Vec<u32> = (0..64).collect();
-        balance.arrange(&mut rows, 0, |row| ranks.of_row(0, *row));
+        balance.spread(&mut rows, |row| of_rows.of_row(0, *row));
         assert_eq!(rows.iter().collect::<HashSet<_>>().len(), 64);
         for batch in rows.chunks(8) {
             let strata: HashSet<u32> = batch.iter().map(|row| costs[*row as usize] as u32 / 8).collect();
@@ -231,9 +174,48 @@ mod tests {
         }
     }
 
+    /// The places of one lane beside those of another: each pair of runs has about the same costs.
     #[test]
-    fn ranks_grow_with_costs() {
-        let costs = [0.0, 0.5, 1.0, 2.0, 300.0, 302.0, 70_000.0, 4e9];
-        assert!(costs.windows(2).all(|pair| coarse(pair[0]) < coarse(pair[1])));
+    fn runs_of_two_lanes_have_the_same_costs() {
+        let mut draws = Draws::keyed(3, Purpose::Rows, &[]);
+        for kinds in 1..=4 {
+            for (rows, begin) in [(2_048, 0), (2_048, 24), (2_051, 40)] {
+                let mut cost = || (0..rows).map(|_| 1.0 + draws.below(100) as f32).collect::<Vec<f32>>();
+                let costs: Vec<Vec<Vec<f32>>> = (0..kinds).map(|_| vec![cost(), cost()]).collect();
+                let of_rows = Arc::new(RowCosts::new(&costs));
+                let balance = Balance::new(of_rows.clone(), 5, 0);
+                let lane = |group: u32| {
+                    let mut lane: Vec<u32> = (0..rows).collect();
+                    balance.even_out(&mut lane, begin, |row| of_rows.of_row(group, *row));
+                    assert_eq!(lane.iter().collect::<HashSet<_>>().len(), rows as usize);
+                    let mut again: Vec<u32> = (0..rows).collect();
+                    balance.even_out(&mut again, begin, |row| of_rows.of_row(group, *row));
+                    assert_eq!(lane, again);
+                    lane
+                };
+                let lanes = [lane(0), lane(1)];
+                for costs in &costs {
+                    let of_run = |group: usize, run: &[u32]| -> f32 {
+                        run.iter().map(|row| costs[group][*row as usize]).sum()
+                    };
+                    let runs = lanes[0].chunks_exact(8).zip(lanes[1].chunks_exact(8));
+                    let apart = runs.map(|(a, b)| (of_run(0, a) - of_run(1, b)).abs() / (8.0 * 50.5));
+                    let mean = apart.sum::<f32>() / (rows / 8) as f32;
+                    assert!(mean < 0.02 * kinds as f32, "{kinds} costs, {rows} rows from {begin}: {mean}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_of_few_or_equal_rows_keeps_them_all() {
+        for costs in [vec![], vec![3.0], vec![0.0; 5], vec![7.0; 40]] {
+            let of_rows = Arc::new(RowCosts::new(&[vec![costs.clone()], vec![costs.clone()]]));
+            let balance = Balance::new(of_rows.clone(), 5, 0);
+            let mut rows: Vec<u32> = (0..costs.len() as u32).collect();
+            balance.even_out(&mut rows, 11, |row| of_rows.of_row(0, *row));
+            rows.sort_unstable();
+            assert!(rows.into_iter().eq(0..costs.len() as u32));
+        }
     }
 }

@@ -29,6 +29,7 @@ use super::lane::{Lane, Part, Rule};
 use super::order::EpochOrder;
 use super::packed::Packed;
 use super::part_map::PartMap;
+use super::row_costs::CoarseCosts;
 use super::split::Split;
 
 /// The deal of each part of an epoch (the order in which its rows are delivered), shared by the walks that
@@ -44,8 +45,8 @@ pub struct Deals {
     /// The orders of slots with several parts that are made before the slots are delivered, by lane and
     /// number of the slot.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
-    /// The ranks by cost of the rows of recent parts, by lane and number of the part in the lane.
-    ranks: Mutex<HashMap<(u32, usize), PlaceRanks>>,
+    /// The costs of the rows of recent parts, by lane and number of the part in the lane.
+    costs: Mutex<HashMap<(u32, usize), PlaceCosts>>,
     /// Whether slots with several parts are mixed only when they are delivered.
     are_plain: AtomicBool,
 }
@@ -59,8 +60,8 @@ struct Start {
     slots: Box<[OnceLock<usize>]>,
 }
 
-/// The rank by cost of each row of a part, in the order of the part's permutation.
-type PlaceRanks = Arc<[u16]>;
+/// The costs of each row of a part, in the order of the part's permutation.
+type PlaceCosts = Arc<[CoarseCosts]>;
 
 /// The order of a slot, which the first thread that needs it makes while others wait.
 type SharedMerged = Arc<Mutex<Option<Merged>>>;
@@ -94,7 +95,7 @@ impl Deals {
             start: OnceLock::new(),
             entered: Mutex::default(),
             merged: Mutex::default(),
-            ranks: Mutex::default(),
+            costs: Mutex::default(),
             are_plain: AtomicBool::new(false),
         })
     }
@@ -150,9 +151,7 @@ impl Deals {
                 let rows = &mut rows[share];
                 slot_draws(lane, slot).shuffle(rows);
                 if let Some(balance) = lane.balance() {
-                    let Part { group, start, .. } = lane.parts()[part];
-                    let rank = |row: &u32| balance.ranks().of_row(group, start + row);
-                    balance.arrange(rows, lane.slot_start(slot), rank);
+                    balance.even_out(rows, lane.slot_start(slot), costs_of(lane, part, balance));
                 }
                 continue;
             }
@@ -199,24 +198,23 @@ impl Deals {
     pub(super) fn mix(&self, lane: &Lane, number: u32, slot: usize, rows: &mut Packed) {
         rows.shuffle(slot_draws(lane, slot));
         if let Some(balance) = lane.balance() {
-            let ranks = self.ranks(lane, number, lane.residents(slot), balance);
-            let rank = |&(resident, place): &(u32, u32)| ranks[resident as usize][place as usize];
-            rows.reorder(|rows| balance.arrange(rows, lane.slot_start(slot), rank));
+            let known = self.costs(lane, number, lane.residents(slot), balance);
+            let costs = |&(resident, place): &(u32, u32)| known[resident as usize][place as usize];
+            rows.reorder(|rows| balance.even_out(rows, lane.slot_start(slot), costs));
         }
     }
 
-    /// For each place in the permutations of these parts, the rank of its row by cost.
-    fn ranks(&self, lane: &Lane, number: u32, parts: Range<usize>, balance: &Balance) -> Vec<PlaceRanks> {
+    /// For each place in the permutations of these parts, the costs of its row.
+    fn costs(&self, lane: &Lane, number: u32, parts: Range<usize>, balance: &Balance) -> Vec<PlaceCosts> {
         // Older parts are not needed again: readers are ahead of the walk by at most a pool of parts, and the
         // parts of the walk's own slot reach back by at most another pool.
         let oldest = parts.start.saturating_sub(2 * lane.pool());
-        let mut known = lock(&self.ranks);
+        let mut known = lock(&self.costs);
         known.retain(|(of, part), _| *of != number || *part >= oldest);
         let of_part = |part: usize| {
             let made = || {
-                let Part { group, start, .. } = lane.parts()[part];
                 let rows = permuted(lane, part).unwrap_or_default();
-                rows.iter().map(|row| balance.ranks().of_row(group, start + row)).collect()
+                rows.iter().map(costs_of(lane, part, balance)).collect()
             };
             known.entry((number, part)).or_insert_with(made).clone()
         };
@@ -229,7 +227,16 @@ fn permuted(lane: &Lane, part: usize) -> Option<Box<[u32]>> {
     let Rule::Pool { seed, epoch, lane: key, .. } = lane.rule else { return None };
     let mut rows: Box<[u32]> = (0..lane.parts()[part].rows).collect();
     Draws::keyed(seed, Purpose::Rows, &[epoch, key, part as u64]).shuffle(&mut rows);
+    if let Some(balance) = lane.balance() {
+        balance.spread(&mut rows, costs_of(lane, part, balance));
+    }
     Some(rows)
+}
+
+/// The costs of a row of a part.
+fn costs_of(lane: &Lane, part: usize, balance: &Balance) -> impl Fn(&u32) -> CoarseCosts {
+    let Part { group, start, .. } = lane.parts()[part];
+    move |row| balance.costs().of_row(group, start + row)
 }
 
 /// The random numbers that mix a slot.

@@ -31,9 +31,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::balance::{Balance, CostRanks};
+use super::balance::Balance;
 use super::draw::{Draws, Purpose};
 use super::exact::Permutation;
+use super::row_costs::RowCosts;
 
 /// A run of selected rows of one row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,9 +134,9 @@ impl Lane {
     }
 
     /// The same lane of a pool, in an order in which batches cost about the same.
-    pub(super) fn balanced(mut self, ranks: &Arc<CostRanks>) -> Self {
+    pub(super) fn balanced(mut self, costs: &Arc<RowCosts>) -> Self {
         if let Rule::Pool { seed, epoch, balance, .. } = &mut self.rule {
-            *balance = Some(Balance::new(ranks.clone(), *seed, *epoch));
+            *balance = Some(Balance::new(costs.clone(), *seed, *epoch));
         }
         self
     }

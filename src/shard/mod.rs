@@ -16,9 +16,11 @@
 //!   a [`calendar`], and a [`cursor`] takes its rows, from a [`packed`] list of [`blocks`] where they are
 //!   mixed,
 //! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes when they are asked for,
-//!   [`deal`] has the order in which each part gives its rows, and [`balance`] evens out what they cost,
-//! * [`split`] gives each rank its share of each step, [`skips`] skips steps, and [`walk`] joins them into
-//!   the steps of one rank,
+//!   [`deal`] has the order in which each part gives its rows,
+//! * [`row_costs`] sorts rows by cost, [`balance`] spreads them evenly over a lane, and [`exchange`] makes
+//!   the costs of batches more alike,
+//! * [`mesh`] finds the share of a process in a grid of processes, [`split`] gives each rank its share of
+//!   each step, [`skips`] skips steps, and [`walk`] joins them into the steps of one rank,
 //! * [`apportion`] turns weights into whole rows, [`random_shares`] does so at random, [`course`] has the
 //!   steps of an epoch over several sources, and [`mix`] their shares,
 //! * [`position`] says how far an epoch got, with long texts [shortened](kept_text) and the [files](files)
@@ -34,10 +36,12 @@ mod cursor;
 mod deal;
 mod draw;
 mod exact;
+mod exchange;
 mod files;
 mod kept_text;
 mod lane;
 mod lanes;
+mod mesh;
 mod mix;
 mod mixing;
 mod order;
@@ -46,6 +50,7 @@ mod packed;
 mod part_map;
 mod position;
 mod random_shares;
+mod row_costs;
 mod skips;
 mod slots;
 mod spec;
@@ -53,7 +58,6 @@ mod split;
 mod walk;
 
 pub(crate) use apportion::Weights;
-pub(crate) use balance::CostRanks;
 pub use course::Stop;
 pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;
@@ -72,6 +76,7 @@ pub(crate) use part_map::{PartMap, PartSet};
 pub(crate) use position::{LAST_EPOCH, SavedMix, damaged};
 pub use position::{OrderId, Position, SavedSource, SavedSplit, SavedTable};
 pub(crate) use random_shares::BLOCK as SHARES_BLOCK;
+pub(crate) use row_costs::RowCosts;
 pub(crate) use skips::{SkippedRows, SkippedSteps};
 pub(crate) use spec::Mixing;
 pub use spec::{Shard, Shuffle};

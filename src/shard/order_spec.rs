@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::balance::CostRanks;
 use super::lane::Part;
 use super::mix::Portion;
+use super::row_costs::RowCosts;
 use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
 use super::split::Split;
@@ -29,8 +29,8 @@ pub struct OrderSpec {
     pub(crate) skipped: Arc<[SkippedRows]>,
     /// The rows that the data set gives to each step, if it is a source of a mix.
     pub(super) portion: Option<Portion>,
-    /// The ranks of the rows by cost, if batches are to cost about the same.
-    pub(super) costs: Option<Arc<CostRanks>>,
+    /// The costs of the rows, if batches are to cost about the same.
+    pub(super) costs: Option<Arc<RowCosts>>,
 }
 
 impl OrderSpec {
@@ -68,12 +68,12 @@ impl OrderSpec {
     /// without a window stay as they are.
     #[must_use]
     pub fn balanced(self, costs: &[Vec<Vec<f32>>]) -> Self {
-        self.with_costs(Some(Arc::new(CostRanks::new(costs))))
+        self.with_costs(Some(Arc::new(RowCosts::new(costs))))
     }
 
-    /// The same order, balanced by these ranks of its rows by cost, or not balanced if `costs` is `None`.
+    /// The same order, balanced by these costs of its rows, or not balanced if `costs` is `None`.
     #[must_use]
-    pub(crate) fn with_costs(self, costs: Option<Arc<CostRanks>>) -> Self {
+    pub(crate) fn with_costs(self, costs: Option<Arc<RowCosts>>) -> Self {
         OrderSpec { costs, ..self }
     }
 

@@ -320,7 +320,7 @@ pub struct OrderId {
     /// then counts samples instead of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
-    /// The stored names of the columns that say what rows cost, if the order depends on costs.
+    /// The costs of a row, by the stored names of columns, if the order depends on costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) balance: Vec<String>,
     /// The most rows in a piece, if larger row groups are cut into pieces.

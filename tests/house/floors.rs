@@ -9,7 +9,7 @@ use super::paths::{exports, module, named, rust_files, without_tests};
 
 /// The modules of `src/` by floor, lowest first. A module may import from floors below its own.
 const FLOORS: [&[&str]; 6] = [
-    &["shard", "shuffle", "batch", "monitor"],
+    &["shard", "shuffle", "batch", "monitor", "operand"],
     &["samples"],
     &["cache"],
     &["column"],

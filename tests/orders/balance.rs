@@ -11,7 +11,8 @@ use std::path::Path;
 
 use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::Int64Type;
-use forebay::samples::{Bucket, Pack, Sample, Window};
+use forebay::filter::col;
+use forebay::samples::{Bucket, Pack, RowCost, Sample, Window};
 use forebay::{
     Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Position, Result, RowId, Shard, Shuffle,
 };
@@ -113,7 +114,9 @@ fn a_position_resumes_on_other_ranks_and_names_the_rows_of_each_step() {
     let numbers: HashMap<RowId, i64> = plain.epoch(0).flat_map(of_batch).collect();
     for builder in [
         builder(&dataset).balance(["tokens"]),
-        builder(&dataset).balance(["tokens", "n"]).filter(forebay::filter::col("n").gt(100)),
+        builder(&dataset).balance(["tokens", "n"]).filter(col("n").gt(100)),
+        builder(&dataset)
+            .balance([RowCost::from("tokens"), (col("tokens") * col("tokens") + col("c")).into()]),
     ] {
         let ranks = [0, 1, 2].map(|rank| of_rank(&builder, rank, 3));
         let mut epochs: Vec<_> = ranks.iter().map(|rank| rank.epoch(1)).collect();
@@ -144,6 +147,41 @@ fn a_position_resumes_on_other_ranks_and_names_the_rows_of_each_step() {
     }
     let state = serde_json::to_string(&builder(&dataset).build().unwrap().position()).unwrap();
     assert!(!state.contains("balance"), "a default is left out");
+}
+
+/// A cost that is computed gives the order of a column with the same numbers, up to a factor.
+#[test]
+fn arithmetic_on_columns_is_a_cost_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = data(folder.path());
+    let rows = |cost: RowCost| -> Vec<i64> {
+        of_rank(&builder(&dataset).balance([cost]), 0, 1).epoch(1).flat_map(|batch| read(batch).0).collect()
+    };
+    let by_tokens = rows("tokens".into());
+    assert_eq!(rows((col("tokens") * 2).into()), by_tokens);
+    assert_eq!(rows((col("tokens") * 4 / 2).into()), by_tokens);
+    assert_ne!(rows((col("tokens") * col("c")).into()), by_tokens);
+    // The sum of squared lengths of a batch varies less if it is balanced by squares.
+    let by_squares = builder(&dataset).balance([col("tokens") * col("tokens")]);
+    let spread = |builder: &LoaderBuilder| {
+        let ranks: Vec<Loader> = (0..4).map(|rank| of_rank(builder, rank, 4)).collect();
+        let mut epochs: Vec<_> = ranks.iter().map(|rank| rank.epoch(1)).collect();
+        let (mut sum, mut steps) = (0.0, 0.0);
+        while let Some(first) = epochs[0].next() {
+            let others = epochs[1..].iter_mut().map(|epoch| epoch.next().unwrap());
+            let cost = |batch: Result<RecordBatch>| -> f64 {
+                let batch = batch.unwrap();
+                let lists = batch["tokens"].as_list::<i64>();
+                lists.value_offsets().windows(2).map(|ends| ((ends[1] - ends[0]) as f64).powi(2)).sum()
+            };
+            let costs: Vec<f64> = std::iter::once(first).chain(others).map(cost).collect();
+            sum += costs.iter().copied().fold(0.0, f64::max) * 4.0 / costs.iter().sum::<f64>();
+            steps += 1.0;
+        }
+        sum / steps
+    };
+    let (even, random) = (spread(&by_squares), spread(&builder(&dataset)));
+    assert!(random > 1.15 && even - 1.0 < 0.5 * (random - 1.0), "{even}, {random} at random");
 }
 
 #[test]
@@ -219,7 +257,13 @@ fn costs_by_which_nothing_can_be_balanced_are_refused() {
         (by_tokens().samples(Sample::balanced("c")), "rows that are drawn by weight"),
         (by_tokens().columns(["n"]).samples(Window::rows(2)), "windows"),
         (by_tokens().balance(["absent"]), "absent"),
-        (by_tokens().balance(["n", "t", "c", "tokens", "n"]), "names 5 columns"),
+        (by_tokens().balance([col("tokens") * col("absent")]), "absent"),
+        (
+            by_tokens().balance([col("n") - 2]),
+            "part-0.parquet, row group 0, row 0, column \"n\": the cost \"n\" - 2 is -1",
+        ),
+        (by_tokens().balance([col("n") * "x"]), "\"x\", which is not a number"),
+        (by_tokens().balance(["n", "t", "c", "tokens", "n"]), "has 5 costs"),
     ] {
         let error = refused(builder);
         assert!(error.contains(cause), "{cause}: {error}");

@@ -42,7 +42,8 @@ impl SampleOptions {
             let sample = sample.replacement(!self.without_replacement);
             return self.draws.map_or(sample.clone(), |rows| sample.rows(rows)).into();
         }
-        let bucket = self.bucket.as_ref().map(|(column, values)| Bucket::tokens(column, *values).into());
+        let bucket =
+            self.bucket.as_ref().map(|(column, values)| Bucket::tokens(column.as_str(), *values).into());
         let window = |rows| Window::rows(rows).frames(self.frames.unwrap_or_default()).into();
         bucket.or(self.window.map(window)).unwrap_or_default()
     }

@@ -64,13 +64,6 @@ def names(columns: Any, argument: str = "columns") -> list[str]:
     return found
 
 
-def costs(columns: Any) -> list[str] | None:
-    """Returns the columns of ``balance=`` as a list, because a user may also pass a single name."""
-    if columns is None:
-        return None
-    return [columns] if isinstance(columns, str) else names(columns, "balance")
-
-
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
     """``value`` as a dict with text as keys, or an error that names the argument."""
     try:

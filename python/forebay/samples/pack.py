@@ -11,6 +11,7 @@ import numpy as np
 
 from .._forebay import ACROSS
 from ..errors import InvalidError
+from ..filters.costs import Cost, cost_of, spec_of
 from ..options.checks import check_number, named, whole
 from ..options.written import written
 
@@ -229,35 +230,42 @@ def _numbers(numbers: Mapping[str, Any], argument: str, columns: tuple[str, ...]
     return dict(numbers)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Bucket:
     """Samples that consist of several rows of similar length, all from one row group: a frozen value for
     ``samples=``.
 
     Each bucket is a batch, so rows need little padding to the length of the longest row of their batch. With
     ``batch_size=n`` a batch is n buckets, with up to n times the rows and tokens. All ranks have the same
-    number of batches, although their numbers of rows differ. The rows of a row group are sorted by length and
+    number of batches, although their numbers of rows differ. The rows of a row group are sorted by cost and
     cut into buckets, which are the same in each epoch without ``reshuffle``; plans and states count buckets.
     The lengths of the rows are read before the first epoch. They are kept on local disk if reading them took
     more than 4 MiB of local files or any request to a store. See ``docs/guide/samples.md``.
 
     Parameters
     ----------
-    by : str
-        Stored name of the column that gives the length of a row. In a column of lists or texts it is the
-        length of the list or text; a column of whole numbers has the lengths themselves. The length of a text
-        is its number of UTF-8 bytes.
+    cost : str or ColumnExpression
+        What a row costs, such as its number of tokens: the stored name of a column, or arithmetic on columns
+        such as ``forebay.col("prompt") + forebay.col("answer")``. A column of lists or texts stands for the
+        length of the list or text, and a column of whole numbers for its number. The length of a text is its
+        number of UTF-8 bytes.
     rows : int, optional
         The largest number of rows in a bucket.
     tokens : int, optional
-        The largest number of values in a bucket after all its rows are padded to the longest row. A row with
-        more values is an error when the loader is made, or is left out with ``on_bad_row=forebay.Skip(...)``.
-        One of ``rows`` and ``tokens`` is needed.
+        The largest cost of a bucket after all its rows are padded to the longest one: the number of rows,
+        times the cost of the most expensive row. If the cost is a sum or product of several columns, each
+        column counts with its longest value in the bucket, because each column is padded by itself. A row
+        that costs more is an error when the loader is made, or is left out with
+        ``on_bad_row=forebay.Skip(...)``. One of ``rows`` and ``tokens`` is needed.
+    multiple : int, default 1
+        Each length counts as the next multiple of this number. With ``pad={...: forebay.Pad(multiple=64)}``
+        and ``multiple=64``, shapes are few and the padded bucket stays within ``tokens``. In a cost of several
+        columns, columns of numbers count as they are.
     reshuffle : bool, default False
         Make other buckets in each epoch: a row is sorted as if it were longer by a random amount, of up to an
         eighth of its length. There is then a little more padding, and a ninth of ``tokens`` is left free.
         Every epoch has the same number of buckets, and their rows depend only on the seed of the shuffle and
-        the number of the epoch.
+        the number of the epoch. Not with ``tokens`` and a sum or product of several columns.
 
     Raises
     ------
@@ -269,33 +277,51 @@ class Bucket:
     >>> import forebay as fb
     >>> fb.Bucket("tokens", tokens=16384)
     forebay.Bucket('tokens', tokens=16384)
+    >>> fb.Bucket(fb.col("prompt") + fb.col("answer"), tokens=16384, multiple=64)
+    forebay.Bucket(fb.col('prompt') + fb.col('answer'), tokens=16384, multiple=64)
     """
 
-    by: str
-    """The column that gives the length of each row: the length of its list or text, or its whole number."""
+    cost: Cost
+    """What a row costs: a column, which stands for its number or the length of its list or text, or arithmetic
+    on columns."""
     rows: int | None = field(default=None, kw_only=True)
     """The largest number of rows in a bucket."""
     tokens: int | None = field(default=None, kw_only=True)
-    """The largest number of values in a bucket, after its rows are padded to the longest one."""
+    """The largest cost of a bucket, after its rows are padded to the longest one."""
+    multiple: int = field(default=1, kw_only=True)
+    """Lengths count as multiples of this number."""
     reshuffle: bool = field(default=False, kw_only=True)
     """Whether each epoch makes other buckets."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.by, str):
-            raise InvalidError(f"by must be the name of a column, got {self.by!r}")
+        cost_of(self.cost, "cost")
         if self.rows is None and self.tokens is None:
             raise InvalidError("a bucket needs a limit (pass rows=... or tokens=...)")
         if self.rows is not None:
             object.__setattr__(self, "rows", whole(self.rows, "rows", 1, 20))
         if self.tokens is not None:
             object.__setattr__(self, "tokens", whole(self.tokens, "tokens", 1, 62))
+        object.__setattr__(self, "multiple", whole(self.multiple, "multiple", 1, 31))
         if not isinstance(self.reshuffle, bool):
             raise InvalidError(f"reshuffle must be True or False, got {self.reshuffle!r}")
 
     def _spec(self) -> dict[str, Any]:
         """This object as JSON values, for the spec that the compiled library reads."""
-        spec = {"by": self.by, "rows": self.rows, "tokens": self.tokens, "reshuffle": self.reshuffle}
+        spec = {
+            "cost": spec_of(self.cost),
+            "rows": self.rows,
+            "tokens": self.tokens,
+            "multiple": None if self.multiple == 1 else self.multiple,
+            "reshuffle": self.reshuffle,
+        }
         return {"buckets": spec}
 
+    # Expressions cannot be compared with ==, which makes a condition of them.
+    def __eq__(self, other: object) -> bool:
+        return self._spec() == other._spec() if isinstance(other, Bucket) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
     def __repr__(self) -> str:
-        return written(self, self.by)
+        return written(self, self.cost)

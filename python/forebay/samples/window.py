@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._forebay import ACROSS, FRAMES
+from .._forebay import ACROSS, FRAMES, matching_names
 from ..batch.ragged import Ragged
 from ..errors import InvalidError
 from ..options.checks import named, whole
@@ -43,7 +43,8 @@ class Window:
     fields : int or mapping from int to list of str
         Number of rows in a window, with all columns. Or columns by offset, as in ``{-1: ["x"], 0: ["x",
         "y"]}``: a window reaches from the lowest offset to the highest, and a column has a value for each
-        offset that lists it, in ascending order. Without ``columns=`` these columns are read.
+        offset that lists it, in ascending order. A pattern such as ``"I*"`` lists all columns that it matches.
+        Without ``columns=`` these columns are read.
     by : str, optional
         Column of numbers or times that ascend within a window. It is an error if rows are not stored in this
         order. A row without a value in this column is in no window. Default: none.
@@ -177,9 +178,10 @@ class Window:
             raise InvalidError(f"the window has offsets {self.offsets[0]} to {self.offsets[-1]}, got {offset!r}")
         if isinstance(self.fields, int):
             return {name: _at(values, offset // self.stride) for name, values in batch.items()}
+        named = {other: _meant(names, batch) for other, names in sorted(self.fields.items())}
         found = {}
-        for name in self.fields.get(offset, ()):
-            listed = [other for other in sorted(self.fields) if name in self.fields[other]]
+        for name in named.get(offset, ()):
+            listed = [other for other, names in named.items() if name in names]
             found[name] = _at(batch[name], listed.index(offset))
         return found
 
@@ -231,6 +233,16 @@ def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
     if not any(found.values()):
         raise InvalidError("fields names no column (pass a number of rows to get all columns)")
     return dict(sorted(found.items()))
+
+
+def _meant(listed: Iterable[str], batch: Mapping[str, Any]) -> list[str]:
+    """The columns of a batch that the names and patterns of an offset mean."""
+    names = list(listed)
+    meant: list[str] = []
+    for name in names:
+        matching = [one for one in matching_names(name, list(batch)) if one == name or one not in names]
+        meant += [one for one in matching or [name] if one not in meant]
+    return meant
 
 
 def _at(values: Any, row: int) -> Any:

@@ -33,6 +33,16 @@ def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
     return jax.process_index(), {process: frozenset(ranges) for process, ranges in rows.items()}
 
 
+def sharding_of(mesh: Any, axes: list[str]) -> Any:
+    """The sharding of a batch whose rows these axes of a mesh of JAX divide."""
+    unknown = [name for name in axes if name not in mesh.axis_names]
+    if unknown or not axes:
+        cause = f"the mesh has no axis {unknown[0]!r}" if unknown else "no axis of the mesh divides the data"
+        raise InvalidError(f"{cause} (its axes are {', '.join(map(str, mesh.axis_names))})")
+    jax = sys.modules["jax"]
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(tuple(axes)))
+
+
 def place_of(process: int, rows: Mapping[int, Ranges]) -> dict[str, int]:
     """Rank and world size of a process, from the rows of a batch that each process has.
 

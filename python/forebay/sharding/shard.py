@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .. import _forebay
 from ..errors import InvalidError
 from ..options.checks import whole
 from . import launchers
-from .devices import place_of, rows_of_processes
+from .devices import place_of, rows_of_processes, sharding_of
+from .mesh import is_of_jax, names_of, place_in
 
 __all__ = ["Shard"]
 
@@ -147,6 +149,57 @@ class Shard:
         """
         process, rows = rows_of_processes(sharding)
         return cls(**place_of(process, rows))
+
+    @classmethod
+    def from_mesh(cls, mesh: Any, axes: str | Iterable[str] = ("dp",), *, rank: int | None = None) -> Shard:
+        """The shard of this process in a mesh: a grid of processes, of which only some axes divide the data.
+
+        Processes with the same coordinates on the axes of the data have the same rank and read the same rows.
+        They hold parts of one replica of the model, such as those of tensor or pipeline parallelism.
+
+        Parameters
+        ----------
+        mesh : torch DeviceMesh, jax Mesh or mapping from str to int
+            The mesh. A mapping has the size of each axis, with the outermost axis first: processes are counted
+            along the last axis first, as PyTorch and JAX do.
+        axes : str or iterable of str, default ("dp",)
+            The axes that divide the data. If there are several, ranks are counted along the last one first.
+        rank : int, optional
+            With a mapping, the number of this process in the mesh. Default: the rank that the launcher set,
+            which :meth:`from_env` reads.
+
+        Returns
+        -------
+        Shard
+            Its ``world`` is the product of the sizes of ``axes``.
+
+        Raises
+        ------
+        InvalidError
+            The mesh has no such axis, its axes have no names, this process is not in it, or its size is not
+            the number of processes that the launcher started.
+
+        Examples
+        --------
+        Process 5 of 16, in two pipeline stages of four replicas, each with two tensor-parallel parts:
+
+        >>> import forebay as fb
+        >>> fb.Shard.from_mesh({"pp": 2, "dp": 4, "tp": 2}, rank=5)
+        forebay.Shard(rank=2, world=4)
+        """
+        data = names_of(axes)
+        if is_of_jax(mesh):
+            if rank is not None:
+                raise InvalidError("rank was given beside a Mesh of JAX, which knows it (leave it out)")
+            return cls.from_sharding(sharding_of(mesh, data))
+        place = place_in(mesh, rank, cls._of_launcher)
+        found, world = _forebay.shard_of_mesh(place.rank, place.axes, data)
+        return cls(rank=found, world=world)
+
+    @classmethod
+    def _of_launcher(cls) -> tuple[int, int]:
+        shard = cls.from_env()
+        return shard.rank, shard.world
 
     def __repr__(self) -> str:
         return f"forebay.Shard(rank={self.rank}, world={self.world})"

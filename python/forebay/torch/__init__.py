@@ -27,6 +27,7 @@ from ..batch.ragged import Ragged
 from ..columns.views import Views
 from ..errors import InvalidError
 from ..options.checks import whole
+from ..public import publish
 from .dataloader_options import without_those_of_a_data_loader
 
 try:
@@ -35,12 +36,13 @@ except ImportError as error:
     raise missing("torch", "PyTorch", "torch", error) from error
 
 from .iterable import LoaderDataset
+from .jagged import KeyedJagged, keyed_jagged
 from .upload import CudaLane, CudaRegistrar, Upload
 
 if TYPE_CHECKING:
     from ..loader import Loader
 
-__all__ = ["batches", "dataset", "tensors"]
+__all__ = ["KeyedJagged", "batches", "dataset", "keyed_jagged", "tensors"]
 
 Move = Callable[[torch.Tensor], torch.Tensor]
 
@@ -256,3 +258,6 @@ def _tensor(value: Any, column: Any, move: Move) -> Any:
 def _bytes(batch: Mapping[str, Any]) -> int:
     """Total size of the tensors of a batch, in bytes."""
     return sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor) and not value.is_nested)
+
+
+publish(__name__)

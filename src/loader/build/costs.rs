@@ -1,17 +1,19 @@
 //! The option `balance`: finds the cost of each sample, so that all ranks have about equal costs in each
 //! step.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, Result};
+use forebay_store::catalog::Catalog;
 use forebay_store::row_set::RowSet;
 
 use super::LoaderBuilder;
 use super::places::of_column;
 use crate::loader::threads::IoRuntime;
 use crate::reader::select::Scanner;
-use crate::samples::{SampleIndex, Samples};
-use crate::shard::{CostRanks, Mixing};
+use crate::samples::{RowCost, SampleIndex, Samples};
+use crate::shard::{Mixing, RowCosts};
 
 impl LoaderBuilder {
     /// Refuses `balance` if it does not work with the shuffle and the samples.
@@ -20,10 +22,11 @@ impl LoaderBuilder {
         if spec.balance.is_empty() {
             return Ok(());
         }
-        if spec.balance.len() > CostRanks::MAX_COSTS {
-            return Err(Error::invalid(format!("`balance` names {} columns", spec.balance.len()))
-                .hint(format!("name up to {}", CostRanks::MAX_COSTS)));
+        if spec.balance.len() > RowCosts::MAX_COSTS {
+            return Err(Error::invalid(format!("`balance` has {} costs", spec.balance.len()))
+                .hint(format!("give up to {}", RowCosts::MAX_COSTS)));
         }
+        spec.balance.iter().try_for_each(RowCost::check)?;
         if spec.shuffle.mixing != Mixing::Window {
             let cause = "`balance` was given, and only a shuffle in a window orders rows by their cost";
             return Err(Error::invalid(cause).hint("shuffle with a window, or leave `balance` out"));
@@ -40,30 +43,59 @@ impl LoaderBuilder {
         Err(Error::invalid(format!("`balance` was given, but samples are {samples}")).hint("leave it out"))
     }
 
-    /// The position of each sample when the samples are sorted by cost; `None` if `balance` is not used.
-    pub(super) fn cost_ranks(
+    /// The costs of each sample; `None` if `balance` is not used.
+    pub(super) fn costs(
         &self,
         io: &IoRuntime,
         scanner: &Scanner,
         selected: &[RowSet],
         samples: &SampleIndex,
         denied: Option<&str>,
-    ) -> Result<Option<Arc<CostRanks>>> {
+    ) -> Result<Option<Arc<RowCosts>>> {
         if self.spec.balance.is_empty() {
             return Ok(None);
         }
+        let mut lengths: HashMap<&str, Vec<Vec<u32>>> = HashMap::new();
+        for name in self.spec.balance.iter().flat_map(RowCost::columns) {
+            if !lengths.contains_key(name) {
+                let stored = self.spec.stored_name(name);
+                let of_rows = self.lengths_by(io, scanner, selected, stored, denied).map_err(|error| {
+                    if error.place().column.is_some() { error } else { error.at(of_column(name)) }
+                })?;
+                lengths.insert(name, of_rows);
+            }
+        }
         let mut costs = Vec::with_capacity(self.spec.balance.len());
-        for name in &self.spec.balance {
-            let stored = self.spec.stored_name(name);
-            let of_rows = self.lengths_by(io, scanner, selected, stored, denied).map_err(|error| {
-                if error.place().column.is_some() { error } else { error.at(of_column(name)) }
-            })?;
+        for cost in &self.spec.balance {
+            let of_rows = of_rows(cost, &lengths, (scanner.catalog(), selected))?;
+            let stored = cost.column().map(|name| self.spec.stored_name(name));
             let squares = match &self.spec.samples {
-                Samples::Packs(pack) if self.spec.stored_name(pack.length_column()) == stored => Some(pack),
+                Samples::Packs(pack) if Some(self.spec.stored_name(pack.length_column())) == stored => {
+                    Some(pack)
+                }
                 _ => None,
             };
-            costs.push(samples.costs(&of_rows, squares));
+            costs.push(samples.costs(of_rows, squares));
         }
-        Ok(Some(Arc::new(CostRanks::new(&costs))))
+        Ok(Some(Arc::new(RowCosts::new(&costs))))
     }
+}
+
+/// The costs of the selected rows of each row group, from the `lengths` of columns.
+fn of_rows(
+    cost: &RowCost,
+    lengths: &HashMap<&str, Vec<Vec<u32>>>,
+    (catalog, selected): (&Catalog, &[RowSet]),
+) -> Result<Vec<Vec<f32>>> {
+    let columns = cost.columns();
+    let mut of_groups = Vec::with_capacity(selected.len());
+    for (group, selected) in selected.iter().enumerate() {
+        let lengths: Vec<&[u32]> = columns.iter().map(|name| &*lengths[name][group]).collect();
+        let of_group = cost.of_rows(&lengths).map_err(|(row, error)| {
+            let row = selected.select(row as u32).into();
+            error.at(catalog.place_of_row(&catalog.groups[group], row).column(columns[0]))
+        })?;
+        of_groups.push(of_group.into_iter().map(|cost| cost as f32).collect());
+    }
+    Ok(of_groups)
 }

@@ -14,7 +14,7 @@ use crate::loader::bad_rows::OnBadRow;
 use crate::loader::deny::Deny;
 use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
 use crate::reader::Filter;
-use crate::samples::Samples;
+use crate::samples::{RowCost, Samples};
 use crate::shard::{Shard, Shuffle, Stop};
 
 impl LoaderBuilder {
@@ -50,9 +50,10 @@ impl LoaderBuilder {
         self
     }
 
-    /// Delivers a column under another name. Other options use the new name, except
-    /// [`columns`](Self::columns), `flatten` and filters, which use stored names. Default: names are as
-    /// stored.
+    /// Delivers a column under another name. If the column is a pattern with one `*`, such as `I*`, the new
+    /// name has a `*` too, such as `int_*`, which stands for the same text. A column that is renamed by its
+    /// name is not renamed by a pattern. Other options use the new name, except [`columns`](Self::columns),
+    /// `flatten` and filters, which use stored names. Default: names are as stored.
     ///
     /// ```no_run
     /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
@@ -306,27 +307,31 @@ impl LoaderBuilder {
     }
 
     /// Orders rows by their cost, so that in each step all ranks have about the same work, and all steps have
-    /// about the same work too. The cost of a row is its number in a column, or the length of its list or
-    /// text there. Up to four columns may be given, and all of them are balanced. A bucket costs as much as
-    /// its rows together, and so does a pack. There is one exception: a pack that is balanced by the packed
-    /// column costs the sum of the squares of the lengths in it, which is the work of attention within
-    /// documents.
+    /// about the same work too. A [`RowCost`] is a column, which stands for its number or for the length of
+    /// its list or text, or arithmetic on columns. Up to four costs may be given, and all of them are
+    /// balanced. A bucket costs as much as its rows together, and so does a pack. There is one exception: a
+    /// pack that is balanced by the packed column costs the sum of the squares of the lengths in it, which is
+    /// the work of attention within documents.
     ///
     /// The order depends on the costs and on the shuffle. Each place in a lane (one of the parallel parts of
     /// the order) has a target, which is the same in all lanes, and gets a row whose rank by cost is near
-    /// this target. The more rows a row group and the window have, the nearer the costs come to their
-    /// targets. A shuffle with a window is required. The columns are read before the first epoch, and the
-    /// costs are kept on local disk. Default: costs do not matter.
+    /// this target. Then rows that are near each other in this rank are exchanged, until each run of 8 rows
+    /// costs as much as its targets say. The more rows a row group and the window have, the nearer the costs
+    /// come to their targets. A shuffle with a window is required. The columns are read before the first
+    /// epoch, and their numbers and lengths are kept on local disk. Default: costs do not matter.
     ///
     /// ```no_run
+    /// use forebay::filter::col;
     /// use forebay::{Dataset, Shuffle};
     ///
     /// let dataset = Dataset::open("data/train/")?;
-    /// let loader = dataset.loader().shuffle(Shuffle::seeded(17)).balance(["text"]).build()?;
+    /// let loader = dataset.loader().shuffle(Shuffle::seeded(17));
+    /// let by_length = loader.clone().balance(["text"]).build()?;
+    /// let by_work = loader.balance([col("text") * col("text"), col("patches")]).build()?;
     /// # Ok::<(), forebay::Error>(())
     /// ```
-    pub fn balance<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
-        self.spec.balance = columns.into_iter().map(Into::into).collect();
+    pub fn balance<C: Into<RowCost>>(mut self, costs: impl IntoIterator<Item = C>) -> Self {
+        self.spec.balance = costs.into_iter().map(Into::into).collect();
         self
     }
 

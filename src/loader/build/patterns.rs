@@ -159,9 +159,7 @@ impl Names {
             let matching = self.read.iter().filter(|column| matches_name(pattern, column));
             let matching: Vec<&String> = matching.collect();
             if matching.is_empty() {
-                let cause = format!("{option}: no column that is read matches {pattern:?}");
-                return Err(Error::new(ErrorKind::UnknownColumn, cause)
-                    .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
+                return Err(no_match(option, pattern));
             }
             let (fitting, others): (Vec<&String>, Vec<&String>) =
                 matching.into_iter().partition(|column| takes(column, value));
@@ -184,6 +182,46 @@ impl Names {
         }
         Ok(())
     }
+}
+
+/// The places of listed columns among the columns `among`, in the order of the list. A name that is among
+/// them is not a pattern, even if it has a `*`. The columns that a pattern matches come in the order of
+/// `among`, each once, and without those that are listed by name. `unknown` makes the error for a name that
+/// is not among them.
+pub(super) fn places_of(
+    option: &str,
+    listed: &[String],
+    among: &[String],
+    unknown: impl Fn(&str) -> Error,
+) -> Result<Vec<usize>> {
+    let mut places = Vec::with_capacity(listed.len());
+    for name in listed {
+        if let Some(place) = among.iter().position(|column| column == name) {
+            places.push(place);
+            continue;
+        }
+        if !is_pattern(name) {
+            return Err(unknown(name));
+        }
+        let matching = among.iter().enumerate().filter(|(_, column)| matches_name(name, column));
+        let mut matching = matching.peekable();
+        if matching.peek().is_none() {
+            return Err(no_match(option, name));
+        }
+        for (place, _) in matching.filter(|(_, column)| !listed.contains(column)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// The error for a pattern in an option that matches no column.
+pub(super) fn no_match(option: &str, pattern: &str) -> Error {
+    let cause = format!("{option}: no column that is read matches {pattern:?}");
+    Error::new(ErrorKind::UnknownColumn, cause)
+        .hint("`*` and `?` stand for any characters, `[0-9]` for one of several")
 }
 
 /// Refuses a pattern in an option that takes only names. A column name that looks like a pattern is allowed.

@@ -11,7 +11,6 @@ use forebay_store::catalog::{Projection, Reads, Selected, fields_of, joined};
 use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
-use super::patterns::check_is_name;
 use super::places::of_column;
 use super::vectors::check_fields;
 use crate::loader::spec::Flatten;
@@ -81,9 +80,7 @@ impl LoaderBuilder {
             }),
             Flatten::Columns(names) => {
                 for name in names {
-                    let place = self.dataset.catalog.column(name);
-                    check_is_name("flatten", name, place.is_ok())?;
-                    let field = &fields[place?];
+                    let field = &fields[self.dataset.catalog.column(name)?];
                     if !can_be(field) {
                         let cause = match field.data_type() {
                             stored if fields_of(stored).is_some() => {

@@ -8,7 +8,6 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::{Reads, Selected, joined};
 
 use super::LoaderBuilder;
-use super::patterns::check_is_name;
 use super::places::of_column;
 
 impl LoaderBuilder {
@@ -72,9 +71,6 @@ impl LoaderBuilder {
         }
         let is_there = self.dataset.catalog.column(name).is_ok() || self.path_is_there(name);
         if !is_there {
-            if let Err(error) = check_is_name("rename", name, is_there) {
-                return error;
-            }
             return match nearest(name, read.iter().map(String::as_str)) {
                 Some(near) => {
                     Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?} to rename"))

@@ -7,7 +7,7 @@ use forebay_arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use forebay_base::{Error, Result};
 use forebay_store::catalog::{Catalog, Projection};
 use forebay_store::row_set::RowSet;
-use forebay_store::source::matches_name;
+use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::columns::{ROW_ID, ROW_MASK};
@@ -21,7 +21,7 @@ use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
 use crate::reader::select::{self, Scanner};
 use crate::samples::{
-    Buckets, ColumnValues, Frames, Pack, Packs, Population, Reshuffled, Sample, SampleIndex, Samples,
+    Bucket, Buckets, ColumnValues, Frames, Pack, Packs, Population, Reshuffled, Sample, SampleIndex, Samples,
     UnfitRow, Window, Windows,
 };
 
@@ -72,11 +72,29 @@ impl LoaderBuilder {
             _ => return Ok(()),
         };
         if !names.is_empty() {
-            let stored = names.into_iter().filter(|name| !self.spec.stack.contains_key(*name));
-            let stored = stored.map(|name| self.spec.stored_name(name).to_owned()).collect();
+            let mut stored: Vec<String> = Vec::with_capacity(names.len());
+            for name in names.into_iter().filter(|name| !self.spec.stack.contains_key(*name)) {
+                let found = self.stored_names(name);
+                stored.extend(found.into_iter().filter(|name| !stored.contains(name)).collect::<Vec<_>>());
+            }
             self.spec.columns = Some(stored);
         }
         Ok(())
+    }
+
+    /// The stored names of the columns with a delivered name, or with names that match a pattern.
+    fn stored_names(&self, name: &str) -> Vec<String> {
+        let named = || vec![self.spec.stored_name(name).to_owned()];
+        let fields = self.dataset.catalog.schema.fields();
+        if !is_pattern(name) || fields.iter().any(|field| field.name() == name) {
+            return named();
+        }
+        let delivered = |stored: &String| self.spec.rename.get(stored).unwrap_or(stored).clone();
+        let stored = fields.iter().map(|field| field.name());
+        let matching: Vec<String> =
+            stored.filter(|stored| matches_name(name, &delivered(stored))).cloned().collect();
+        // A pattern may also match only fields of structures.
+        if matching.is_empty() { named() } else { matching }
     }
 
     /// Refuses options that would change packed columns in another way.
@@ -253,7 +271,7 @@ impl LoaderBuilder {
             Samples::Rows => return Ok(SampleIndex::of_rows(selected).into()),
             Samples::Windows(window) => window.deciding(),
             Samples::Packs(pack) => vec![self.spec.stored_name(pack.length_column())],
-            Samples::Buckets(bucket) => vec![bucket.length_column()],
+            Samples::Buckets(bucket) => bucket.cost().columns(),
             Samples::Weighted(sample) => vec![sample.column()],
         };
         let deciding = scanner.of_columns(&names)?;
@@ -273,7 +291,24 @@ impl LoaderBuilder {
             let (index, warning) = self.drawn(sample, catalog, selected, values)?;
             return Ok(FoundSamples { warning, ..index.into() });
         }
-        let mut lengths = self.lengths_by(io, scanner, &selected, names[0], denied)?;
+        let mut columns = Vec::with_capacity(names.len());
+        for name in &names {
+            columns.push(self.lengths_by(io, scanner, &selected, name, denied)?);
+        }
+        if let Samples::Buckets(bucket) = samples {
+            for (name, lengths) in names.iter().zip(&mut columns) {
+                let data_type = catalog.schema.field(catalog.column(name)?).data_type();
+                if bucket.cost().column().is_some() || !data_type.is_integer() {
+                    lengths.iter_mut().for_each(|lengths| bucket.rounded(lengths));
+                }
+            }
+        }
+        let mut lengths = match (samples, &mut columns[..]) {
+            (Samples::Buckets(bucket), columns) if bucket.cost().column().is_none() => {
+                costs_in_buckets(bucket, columns, (catalog, &selected))?
+            }
+            (_, columns) => std::mem::take(&mut columns[0]),
+        };
         let column = match samples {
             Samples::Packs(pack) => pack.length_column(),
             _ => names[0],
@@ -304,7 +339,11 @@ impl LoaderBuilder {
             let (largest, index) = anew(Reshuffled::buckets(bucket, lengths), selected);
             return Ok(FoundSamples { largest, left_out, ..index.into() });
         }
-        let buckets = Buckets(lengths.iter().map(|lengths| bucket.of_group(lengths)).collect());
+        let made = |(group, costs): (usize, &Vec<u32>)| match bucket.is_joint() {
+            true => bucket.of_group(costs, &of_group(&columns, group)),
+            false => bucket.of_group(costs, &[]),
+        };
+        let buckets = Buckets(lengths.iter().enumerate().map(made).collect());
         let largest = Some(buckets.largest() as u64);
         let index = SampleIndex::of_kind(Arc::new(buckets), selected);
         Ok(FoundSamples { largest, left_out, ..index.into() })
@@ -411,6 +450,28 @@ impl LoaderBuilder {
         let seed = sample.seed_beside(self.spec.shuffle.seed());
         Ok((SampleIndex::drawn(population, seed, selected), warning))
     }
+}
+
+/// The costs of the selected rows of each row group. `columns` has the lengths and numbers of the rows in
+/// each column of the cost.
+fn costs_in_buckets(
+    bucket: &Bucket,
+    columns: &[Vec<Vec<u32>>],
+    (catalog, selected): (&Catalog, &[RowSet]),
+) -> Result<Vec<Vec<u32>>> {
+    let of_group = |(group, selected): (usize, &RowSet)| {
+        bucket.costs(&of_group(columns, group)).map_err(|(row, error)| {
+            let row = selected.select(row as u32).into();
+            let place = catalog.place_of_row(&catalog.groups[group], row);
+            error.at(place.column(bucket.cost().columns()[0]))
+        })
+    };
+    selected.iter().enumerate().map(of_group).collect()
+}
+
+/// The lengths and numbers of one row group in each column.
+fn of_group(columns: &[Vec<Vec<u32>>], group: usize) -> Vec<&[u32]> {
+    columns.iter().map(|column| &*column[group]).collect()
 }
 
 /// The rows of a window for which a column is delivered. A column that is made from another column, such as a

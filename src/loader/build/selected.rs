@@ -17,7 +17,7 @@ use crate::reader::chunk_pages::GroupPages;
 use crate::reader::heads::Heads;
 use crate::reader::select::{self, Scanner};
 use crate::samples::SampleIndex;
-use crate::shard::{CostRanks, Mixing, OrderSpec};
+use crate::shard::{Mixing, OrderSpec, RowCosts};
 
 /// Samples of several rows need memory in addition to their rows. Until its size is known, it is assumed to
 /// be the memory of the rows divided by this number.
@@ -29,8 +29,8 @@ type Pages = Option<Arc<HashMap<usize, GroupPages>>>;
 /// The selected rows and samples of a loader, before they are put in an order.
 pub(super) struct Selected {
     pub(super) samples: SampleIndex,
-    /// Each sample's rank in the order by cost, if the option `balance` is used.
-    pub(super) costs: Option<Arc<CostRanks>>,
+    /// The costs of each sample, if the option `balance` is used.
+    pub(super) costs: Option<Arc<RowCosts>>,
     /// The pages that hold selected rows, for row groups with only few selected rows.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
@@ -59,11 +59,11 @@ impl LoaderBuilder {
         let denied = denied.digest.as_deref();
         let found = self.sample_index(io, &scanner, rows.clone(), denied)?;
         let FoundSamples { index: samples, largest, warning, left_out } = found;
-        let costs = self.cost_ranks(io, &scanner, &rows, &samples, denied)?;
+        let costs = self.costs(io, &scanner, &rows, &samples, denied)?;
         let heads = self.heads_of(io, checked, &samples)?;
         let batches = largest.map_or(checked.batches, |rows| checked.batches.of_samples(rows));
-        let ranks = costs.as_ref().map_or(0, |costs| costs.bytes());
-        let kept = samples.bytes().saturating_add(heads.bytes()).saturating_add(ranks);
+        let of_costs = costs.as_ref().map_or(0, |costs| costs.bytes());
+        let kept = samples.bytes().saturating_add(heads.bytes()).saturating_add(of_costs);
         let beside = kept.saturating_add(checked.beside);
         let sizing = Sizing::new(checked.sizing.memory, batches)?;
         sizing.check_beside(beside)?;

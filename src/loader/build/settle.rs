@@ -74,7 +74,12 @@ impl LoaderBuilder {
         }
         let (reading, catalog) = (store.clone(), self.dataset.catalog.clone());
         io.wait_for(async move { reading.read_sample(&catalog).await })??;
-        let named = self.without_patterns()?.with_stacks()?.decoded_by_schema(io, &store)?.with_fills()?;
+        let named = self
+            .without_patterns()?
+            .with_stacks()?
+            .with_offsets()?
+            .decoded_by_schema(io, &store)?
+            .with_fills()?;
         named.kept_or_read_again(&self.spec, io, store)
     }
 

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{DataType, FieldRef, Schema};
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, Result};
 use forebay_store::catalog::Projection;
-use forebay_store::source::{is_pattern, matches_name};
 
 use super::LoaderBuilder;
 use super::null_masks::Masked;
+use super::patterns::places_of;
 use super::places::of_column;
 use crate::column::{Codec, Column, ColumnSpec, NullMaskCodec, Pad, Stack, StackBlock, StackCodec};
 
@@ -49,35 +49,15 @@ impl LoaderBuilder {
     fn stacked(&self, stack: &str, listed: &Stack, projection: &Projection) -> Result<Vec<String>> {
         let stored: Vec<String> =
             projection.selected().iter().map(|selected| self.unrenamed(selected)).collect();
-        let place = |name: &str| stored.iter().position(|column| column == name);
-        let mut places = Vec::new();
-        for (at, name) in listed.columns().iter().enumerate() {
-            if let Some(place) = place(name) {
-                if listed.columns()[..at].contains(name) {
-                    let cause =
-                        format!("stack: {stack:?} lists column {name:?} twice, again at place {}", at + 1);
-                    return Err(Error::invalid(cause));
-                }
-                places.push(place);
-                continue;
-            }
-            if !is_pattern(name) {
-                return Err(self.unknown(name));
-            }
-            let is_named = |column: &String| listed.columns().contains(column);
-            let matching = stored.iter().enumerate().filter(|(_, column)| matches_name(name, column));
-            let mut matching = matching.peekable();
-            if matching.peek().is_none() {
-                let cause = format!("stack: no column matches {name:?}");
-                return Err(Error::new(ErrorKind::UnknownColumn, cause)
-                    .hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
-            }
-            for (place, _) in matching.filter(|(_, column)| !is_named(column)) {
-                if !places.contains(&place) {
-                    places.push(place);
-                }
+        let listed = listed.columns();
+        for (at, name) in listed.iter().enumerate() {
+            if stored.contains(name) && listed[..at].contains(name) {
+                let cause =
+                    format!("stack: {stack:?} lists column {name:?} twice, again at place {}", at + 1);
+                return Err(Error::invalid(cause));
             }
         }
+        let places = places_of("stack", listed, &stored, |name| self.unknown(name))?;
         Ok(places.into_iter().map(|place| stored[place].clone()).collect())
     }
 

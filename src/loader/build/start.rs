@@ -178,7 +178,7 @@ impl LoaderBuilder {
             }
         }
         self.spec.samples.check()?;
-        self.columns_of_samples()?;
+        self.name_columns_of_patterns()?;
         Ok(self)
     }
 }

@@ -28,9 +28,9 @@ pub(super) struct Needed {
 }
 
 /// The bytes for each row of a window if rows are balanced by cost. Three passes over the plan each hold the
-/// row's rank by cost, in two bytes. The other 32 bytes hold the row's positions while rows are arranged;
-/// all rows of the window may be arranged at the same time.
-const BALANCE_BYTES: u64 = 3 * 2 + 32;
+/// row's costs, in eight bytes. The other 72 bytes hold the row's costs and positions while rows are
+/// arranged; all rows of the window may be arranged at the same time.
+const BALANCE_BYTES: u64 = 3 * 8 + 72;
 
 /// The number of rows and the memory of a row group, or of a piece of one.
 #[derive(Clone, Copy, Debug)]

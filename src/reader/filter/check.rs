@@ -5,9 +5,10 @@ use forebay_arrow::names::TypeName;
 use forebay_base::{Error, Place, Result};
 use forebay_store::catalog::Catalog;
 
-use super::expr::{Node, Operand};
+use super::expr::Node;
 use super::term::{Term, Test};
-use super::{Op, Value, evaluate, times};
+use super::{Op, evaluate, times};
+use crate::operand::{Operand, Value};
 
 const COMPARED: &str = "filters compare booleans, numbers, texts, binary, dates and times";
 

@@ -5,10 +5,11 @@ use forebay_arrow::buffer::{BooleanBuffer, NullBuffer};
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::arithmetic;
-use super::expr::{Node, Operand};
+use super::expr::Node;
 use super::rows::Rows;
 use super::truth::Truth;
 use super::verdicts::Uses;
+use crate::operand::Operand;
 
 /// Says for each row whether a condition is true.
 pub(super) fn node(rows: &Rows<'_>, condition: &Node) -> Result<Truth> {

@@ -13,7 +13,8 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::term::Test;
 use super::truth::Truth;
-use super::{Op, Value, times};
+use super::{Op, times};
+use crate::operand::Value;
 
 /// Whether a filter can compare values of this type.
 pub(super) fn is_compared(data_type: &DataType) -> bool {

@@ -1,12 +1,13 @@
 //! Conditions as expressions: comparisons of columns, which are combined with `&`, `|` and `!`.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
+use std::ops::{BitAnd, BitOr, Not};
 
 use serde::{Deserialize, Serialize};
 
-use super::op::{Arithmetic, Op};
+use super::op::Op;
 use super::sample::Sample;
-use super::term::{Test, Value};
+use super::term::Test;
+use crate::operand::{Operand, Value};
 
 /// A condition on rows: comparisons, combined with `&`, `|` and `!`.
 ///
@@ -40,34 +41,6 @@ pub(super) enum Node {
     Sample(Sample),
 }
 
-/// One side of a comparison: a column, a value, or arithmetic on numbers.
-///
-/// Arithmetic is exact on integers and uses 64-bit floats otherwise. `/` always gives a float: infinity or
-/// NaN for a division by 0. `%` has the sign of the divisor, as in Python; an integer modulo 0 gives null.
-///
-/// ```
-/// use forebay::filter::col;
-///
-/// let every_tenth = (col("id") % 10).eq(0);
-/// # let _: forebay::Filter = every_tenth.into();
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Operand {
-    /// A column, by its name.
-    Column(String),
-    /// A value.
-    Literal(Value),
-    /// Arithmetic on two operands.
-    Arithmetic(Box<(Operand, Arithmetic, Operand)>),
-}
-
-/// A column, by its name, as one side of a comparison.
-pub fn col(name: impl Into<String>) -> Operand {
-    Operand::Column(name.into())
-}
-
 /// Selects a share of the rows by a hash of each row's place, which is the path of its file in the data set
 /// and its index in that file.
 ///
@@ -84,6 +57,7 @@ pub fn row_fraction_by(column: impl Into<String>, fraction: f64, seed: u64) -> E
     Expr(Node::Sample(Sample::new(fraction, seed).by(column.into())))
 }
 
+/// Comparisons of an operand with another.
 impl Operand {
     /// True if both sides are equal.
     pub fn eq(self, other: impl Into<Operand>) -> Expr {
@@ -132,67 +106,6 @@ impl Operand {
 
     fn compare(self, op: Op, other: impl Into<Operand>) -> Expr {
         Expr(Node::Compare(self, op, other.into()))
-    }
-
-    fn arithmetic(self, op: Arithmetic, other: impl Into<Operand>) -> Operand {
-        Operand::Arithmetic(Box::new((self, op, other.into())))
-    }
-
-    fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
-        match self {
-            Operand::Column(name) => names.push(name),
-            Operand::Literal(_) => {}
-            Operand::Arithmetic(parts) => {
-                parts.0.columns(names);
-                parts.2.columns(names);
-            }
-        }
-    }
-}
-
-impl<V: Into<Value>> From<V> for Operand {
-    fn from(value: V) -> Self {
-        Operand::Literal(value.into())
-    }
-}
-
-impl<O: Into<Operand>> Add<O> for Operand {
-    type Output = Operand;
-
-    fn add(self, other: O) -> Operand {
-        self.arithmetic(Arithmetic::Add, other)
-    }
-}
-
-impl<O: Into<Operand>> Sub<O> for Operand {
-    type Output = Operand;
-
-    fn sub(self, other: O) -> Operand {
-        self.arithmetic(Arithmetic::Subtract, other)
-    }
-}
-
-impl<O: Into<Operand>> Mul<O> for Operand {
-    type Output = Operand;
-
-    fn mul(self, other: O) -> Operand {
-        self.arithmetic(Arithmetic::Multiply, other)
-    }
-}
-
-impl<O: Into<Operand>> Div<O> for Operand {
-    type Output = Operand;
-
-    fn div(self, other: O) -> Operand {
-        self.arithmetic(Arithmetic::Divide, other)
-    }
-}
-
-impl<O: Into<Operand>> Rem<O> for Operand {
-    type Output = Operand;
-
-    fn rem(self, other: O) -> Operand {
-        self.arithmetic(Arithmetic::Remainder, other)
     }
 }
 

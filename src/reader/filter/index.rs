@@ -22,7 +22,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::Value;
+use crate::operand::Value;
 
 /// The indexes of a column are read only if the column has at least this number of bytes. Smaller columns are
 /// read faster than their indexes.

@@ -1,4 +1,4 @@
-//! The operators of filters: comparisons of values, and arithmetic on numbers before they are compared.
+//! The operators with which filters compare values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -117,29 +117,6 @@ impl TryFrom<String> for Op {
     fn try_from(text: String) -> Result<Self> {
         text.parse()
     }
-}
-
-/// An arithmetic operation on two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Arithmetic {
-    /// The sum of both numbers.
-    #[serde(rename = "+")]
-    Add,
-    /// The difference of both numbers.
-    #[serde(rename = "-")]
-    Subtract,
-    /// The product of both numbers.
-    #[serde(rename = "*")]
-    Multiply,
-    /// The quotient of both numbers, which is a float even for integers.
-    #[serde(rename = "/")]
-    Divide,
-    /// The quotient of both numbers, rounded down.
-    #[serde(rename = "//")]
-    FloorDivide,
-    /// The remainder of the division, with the sign of the divisor.
-    #[serde(rename = "%")]
-    Remainder,
 }
 
 #[cfg(test)]

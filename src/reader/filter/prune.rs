@@ -14,12 +14,13 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::expr::{Node, Operand};
+use super::expr::Node;
 use super::index::GroupIndex;
 use super::rows::Rows;
 use super::term::Test;
 use super::truth::{Outcomes, RowGroupMatch};
-use super::{Op, Value, check, conditions, evaluate, index, times};
+use super::{Op, check, conditions, evaluate, index, times};
+use crate::operand::{Operand, Value};
 
 /// The facts about rows that are known without reading them: the constant columns of their file, and the
 /// statistics of their row group or file.

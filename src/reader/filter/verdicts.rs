@@ -13,11 +13,12 @@ use forebay_arrow::buffer::BooleanBuffer;
 use forebay_arrow::datatypes::{DataType, Int32Type};
 use forebay_store::catalog::Projection;
 
+use super::Op;
 use super::evaluate::{bytes, holds};
 use super::term::Test;
 use super::truth::Truth;
-use super::{Op, Value};
 use crate::column::CodeValues;
+use crate::operand::Value;
 use crate::reader::coded::CodedColumns;
 
 /// The type of the codes, whose bits are the results of checks.
