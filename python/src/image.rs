@@ -1265,7 +1265,7 @@ impl Image {
     fn of(&self, image: Argument) -> PyResult<Self> {
         let column: String =
             image.extract().map_err(|_| refused(image, "of", "the name of a column of images"))?;
-        Ok(Image { spec: self.spec().of(column) })
+        Ok(Image { spec: self.spec().following(column) })
     }
 
     /// Shape of one image, in the order of the axes.

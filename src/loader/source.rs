@@ -437,7 +437,7 @@ impl Source {
     /// The files of the data set in the form in which a position stores them, computed once.
     fn saved_files(&self) -> &SavedFiles {
         let catalog = &self.fetcher.reads.catalog;
-        self.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))
+        self.files.get_or_init(|| SavedFiles::new(catalog.rows(), counted_files(catalog)))
     }
 
     /// The error for a position that was saved with other files.

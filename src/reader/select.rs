@@ -327,7 +327,7 @@ fn joined(
     };
     let pages = match rows.some.count() {
         0 => None,
-        _ => GroupPages::of(catalog, projection, group, &rows.some, locations, true)?,
+        _ => GroupPages::holding(catalog, projection, group, &rows.some, locations, true)?,
     };
     Ok(Decided::Rows(rows, pages))
 }

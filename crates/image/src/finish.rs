@@ -82,7 +82,7 @@ impl Finisher {
         if depth == Depth::Sixteen {
             return key.write_wide(place, pixels, slot);
         }
-        let table = self.0.take_if(|table| table.is_for(key)).unwrap_or_else(|| ValueTable::of(key));
+        let table = self.0.take_if(|table| table.is_for(key)).unwrap_or_else(|| ValueTable::new(key));
         self.0.insert(table).write(place, pixels, slot);
     }
 }

@@ -113,7 +113,7 @@ mod tests {
 
     fn shown(image: &Image, instance: Instance<'_>, size: Option<Size>) -> Result<Vec<u8>> {
         let jpeg = encode_jpeg(&[90; 37 * 53 * 3], SIZE.width, SIZE.height, 90)?;
-        let drawn = Drawn::of(image, &jpeg, RowKey(3))?;
+        let drawn = Drawn::probe(image, &jpeg, RowKey(3))?;
         let mut slot = vec![7; image.size().height as usize * image.size().width as usize];
         let workspace = Workspace::of_one(1 << 20);
         decode_instance(&workspace, image, &drawn, (instance, size), &mut slot).map(|()| slot)

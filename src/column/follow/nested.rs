@@ -24,7 +24,7 @@ pub(super) struct NestedType {
 impl NestedType {
     /// # Errors
     /// Fails if the type is not nested lists of numbers.
-    pub(super) fn of(stored: &DataType) -> Result<Self> {
+    pub(super) fn from_data_type(stored: &DataType) -> Result<Self> {
         let unfit = || {
             Error::invalid(format!("holds {}, not lists of lists of numbers", TypeName(stored))).hint(
                 "store list<list<float>> or list<fixed_size_list<float>>, of int32, int64, float32 or float64",

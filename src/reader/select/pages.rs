@@ -146,7 +146,8 @@ async fn of_file(
     let of = |&group: &usize| {
         let of_leaf = |stored: usize, leaf: usize| locations.get(&(stored, leaf));
         let at = &catalog.groups[group];
-        let pages = GroupPages::of(catalog, projection, at, &selected[group], of_leaf, false).transpose()?;
+        let pages =
+            GroupPages::holding(catalog, projection, at, &selected[group], of_leaf, false).transpose()?;
         Some(pages.map(|pages| (group, pages)))
     };
     groups.iter().filter_map(of).collect()

@@ -28,7 +28,7 @@ enum FinishValues {
 
 impl ValueTable {
     /// Computes the values for images with these properties.
-    pub(super) fn of(key: FinishKey) -> ValueTable {
+    pub(super) fn new(key: FinishKey) -> ValueTable {
         let normal = |channel, level: u16| key.normalized(channel, f32::from(level) / WHITE);
         let values = match key.pixel_type {
             PixelType::U8 => FinishValues::U8,

@@ -149,7 +149,7 @@ fn registers_are_used_for_usual_constants() {
     for normalize in usual.map(|both| both.map(|(mean, std)| Normalize { mean, std })) {
         for (pixel_type, layout, channels) in kinds() {
             let key = FinishKey { pixel_type, normalize, layout, channels };
-            let table = ValueTable::of(key);
+            let table = ValueTable::new(key);
             assert!(Registers::all(&key).all(|registers| table.is_given_by(&registers)), "{key:?}");
         }
     }
@@ -160,7 +160,7 @@ fn registers_are_used_for_usual_constants() {
 fn constants_that_registers_round_otherwise_are_looked_up() {
     let normalize = Some(Normalize { mean: [0.0; 3], std: [1e-42; 3] });
     let key = FinishKey { pixel_type: PixelType::F32, normalize, layout: Layout::Nhwc, channels: RGB };
-    let table = ValueTable::of(key);
+    let table = ValueTable::new(key);
     assert!(!Registers::all(&key).any(|registers| table.is_given_by(&registers)));
 }
 
@@ -184,7 +184,7 @@ proptest! {
     ) {
         for (pixel_type, layout, channels) in kinds() {
             let key = FinishKey { pixel_type, normalize: Some(Normalize { mean, std }), layout, channels };
-            let table = ValueTable::of(key);
+            let table = ValueTable::new(key);
             let count = levels.len() / channels;
             let (levels, cut) = (&levels[..count * channels], cut.min(count));
             let (before, after) = levels.split_at(cut * channels);

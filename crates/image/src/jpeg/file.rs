@@ -85,7 +85,7 @@ impl Decoder {
         };
         let mut taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
         let bytes = bytes_of(&info, &part, channels);
-        let mut out = Destination::of(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
+        let mut out = Destination::choose(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
         if self.decode_own(&opened, &part, &markers, channels, out.bytes()) {
             self.idle = Some(opened.close());
         } else {
@@ -95,7 +95,7 @@ impl Decoder {
                 taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
             }
             let bytes = bytes_of(&info, &part, channels);
-            out = Destination::of(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
+            out = Destination::choose(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
             self.decode_with_library(opened, &part, &markers, channels, out.bytes())?;
         }
         if let Destination::Slot(_) = out {
@@ -120,7 +120,7 @@ enum Destination<'a> {
 
 impl<'a> Destination<'a> {
     /// Chooses the memory for the pixels of a part, which take this number of bytes.
-    fn of(
+    fn choose(
         part: &ReducedRegion,
         bytes: usize,
         shown: &'a mut [Shown<'_>],
