@@ -174,7 +174,7 @@ pub(crate) fn visible(table: &TableOnDisk, image: &Image, id: u64, key: RowKey) 
         let mut mask = vec![0; (image.size().height * image.size().width) as usize];
         let (points, workspace) = (polygon(corners), Workspace::of_loader(1 << 26, 1));
         let instance = Instance::Polygons(&[&points]);
-        decode_instance(&workspace, image, &drawn, (instance, None), &mut mask).unwrap();
+        decode_instance(&workspace, image, &drawn, instance, None, &mut mask).unwrap();
         Some((seen.map(|side| side as f32), label, mask))
     });
     objects.collect()

@@ -36,7 +36,7 @@ impl<'a> Drawing<'a> {
     /// The crop, size and flips of an image of this width and height. If the spec applies the EXIF
     /// orientation, the width and the height are those of the turned image.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
-        let own = Frame::draw_around(image, (width, height), self.key, self.boxes);
+        let own = Frame::draw_around(image, width, height, self.key, self.boxes);
         let Some(of) = self.of else { return own };
         let shown = own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width }));
         match image.framing {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     /// The pixels of an image that is cropped and mirrored like another image.
-    fn following(image: &Image, file: &[u8], (other, of): (&Image, &[u8]), key: RowKey) -> Vec<u8> {
+    fn following(image: &Image, file: &[u8], other: &Image, of: &[u8], key: RowKey) -> Vec<u8> {
         let drawn = Drawn::probe(other, of, key).unwrap();
         let mut slot = vec![0; image.bytes_per_image()];
         let workspace = Workspace::of_one(1 << 24);
@@ -92,7 +92,7 @@ mod tests {
                 for key in (0..20).map(RowKey) {
                     let mut expected = vec![0; other.bytes_per_image()];
                     decode_into(&other, &file, key, &mut expected).unwrap();
-                    assert!(following(&image, &file, (&other, &file), key) == expected, "{other}, {key:?}");
+                    assert!(following(&image, &file, &other, &file, key) == expected, "{other}, {key:?}");
                 }
             }
         }
@@ -123,8 +123,8 @@ mod tests {
             let kept = image.keep(form, &small).unwrap();
             assert!(kept[..] != small[..]);
             for key in (0..20).map(RowKey) {
-                let truth = following(&image, &small, (&other, &large), key);
-                assert!(following(&image, &kept, (&other, &large), key) == truth, "{form:?}");
+                let truth = following(&image, &small, &other, &large, key);
+                assert!(following(&image, &kept, &other, &large, key) == truth, "{form:?}");
             }
         }
     }

@@ -90,7 +90,7 @@ pub(super) fn place<const BYTES: usize>(pixels: &[u8], image: &Image, drawn: &Dr
         turn.nearest(&still, target, [0; BYTES], shown);
     }
     if target != image.size() {
-        spread(slot, (target, drawn.frame.corner), image.size(), &[0; BYTES]);
+        spread(slot, target, drawn.frame.corner, image.size(), &[0; BYTES]);
     }
 }
 

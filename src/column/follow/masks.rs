@@ -190,7 +190,7 @@ impl MasksCodec {
             made.resize(begin + self.bytes(), 0);
             let slot = &mut made[begin..];
             let decoded = masks.with(item, |instance, size| {
-                decode_instance(rows.workspace(), &self.followed.image, drawn, (instance, size), slot)
+                decode_instance(rows.workspace(), &self.followed.image, drawn, instance, size, slot)
             });
             decoded.map_err(|error| error.about(&format!("object {}", item - first)))?;
         }

@@ -27,12 +27,13 @@ impl Decoder {
         image: &Image,
         encoded: &[u8],
         shown: &mut [Shown<'_>],
-        (stages, workspace): (&mut Stages, &Workspace),
+        stages: &mut Stages,
+        workspace: &Workspace,
     ) -> Result<()> {
-        match self.decode_strictly(image, encoded, shown, (stages, workspace)) {
+        match self.decode_strictly(image, encoded, shown, stages, workspace) {
             Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
                 let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
-                self.decode_strictly(image, &clean, shown, (stages, workspace)).map_err(Failure::into_error)
+                self.decode_strictly(image, &clean, shown, stages, workspace).map_err(Failure::into_error)
             }
             other => other.map_err(Failure::into_error),
         }
@@ -44,7 +45,8 @@ impl Decoder {
         image: &Image,
         encoded: &[u8],
         shown: &mut [Shown<'_>],
-        (stages, workspace): (&mut Stages, &Workspace),
+        stages: &mut Stages,
+        workspace: &Workspace,
     ) -> Result<(), Failure> {
         let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
         if let Some((width, height)) = markers.size {
