@@ -56,7 +56,8 @@ impl Image {
         &self,
         py: Python<'_>,
         augment: AutoAugment,
-        (interpolation, fill): (Option<Argument>, Option<Argument>),
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
     ) -> PyResult<Self> {
         let interpolation = interpolation.map_or(Ok(Interpolation::default()), interpolation_of)?;
         let augment = augment.interpolation(interpolation).fill(fill.map_or(Ok([0; 3]), levels)?);
@@ -821,7 +822,7 @@ impl Image {
         fill: Option<Argument>,
     ) -> PyResult<Self> {
         let augment = policy.map_or(Ok(AutoAugment::imagenet()), policy_of)?;
-        self.augmented(py, augment, (interpolation, fill))
+        self.augmented(py, augment, interpolation, fill)
     }
 
     /// Applies random operations of one magnitude, like torchvision's ``RandAugment``.
@@ -871,7 +872,7 @@ impl Image {
     ) -> PyResult<Self> {
         let augment = AutoAugment::rand(count(num_ops, "num_ops", 2)?, count(magnitude, "magnitude", 9)?);
         let augment = augment.num_magnitude_bins(count(num_magnitude_bins, "num_magnitude_bins", BINS)?);
-        self.augmented(py, augment, (interpolation, fill))
+        self.augmented(py, augment, interpolation, fill)
     }
 
     /// Applies one random operation of a random magnitude, like torchvision's ``TrivialAugmentWide``.
@@ -908,7 +909,7 @@ impl Image {
         fill: Option<Argument>,
     ) -> PyResult<Self> {
         let bins = count(num_magnitude_bins, "num_magnitude_bins", BINS)?;
-        self.augmented(py, AutoAugment::trivial_wide().num_magnitude_bins(bins), (interpolation, fill))
+        self.augmented(py, AutoAugment::trivial_wide().num_magnitude_bins(bins), interpolation, fill)
     }
 
     /// Inverts all pixel values with probability ``p``, like torchvision's ``RandomInvert``.
