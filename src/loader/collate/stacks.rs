@@ -134,7 +134,7 @@ impl Collation {
                 match slices {
                     Some(slices) => {
                         let width = row / stack.members().len();
-                        copy_rows(&runs, slices, block.len() * width, (block.first * width, row), of_turn);
+                        copy_rows(&runs, slices, block.len() * width, block.first * width, row, of_turn);
                     }
                     None => {
                         let refused = self.convert((block, values), &runs, stack, of_turn)?;
