@@ -221,7 +221,7 @@ impl Loader {
             let mut saved = source.saved(at.epoch, at.row, at.skipped_of(0));
             saved.order.denied_from = source.withheld_at((at.epoch, at.row));
             let split = source.split(&source.order()).into();
-            return Position::new((at.epoch, at.row), vec![SavedSource { cache_tier, ..saved }], split, None);
+            return Position::new(at.epoch, at.row, vec![SavedSource { cache_tier, ..saved }], split, None);
         };
         let reached = mixture.reached(at.epoch, at.row);
         let (_, MixSplit { shard, lanes, global_batch }) = mixture.run();
@@ -234,7 +234,7 @@ impl Loader {
         };
         let sources = self.sources.all().iter().enumerate().map(saved).collect();
         let row = reached.rows.iter().sum();
-        Position::new((at.epoch, row), sources, split.into(), Some(reached.state))
+        Position::new(at.epoch, row, sources, split.into(), Some(reached.state))
     }
 
     /// The number of the next epoch, and the row at which it begins: 0, except in a [restored](Self::restore)
