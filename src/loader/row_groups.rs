@@ -226,11 +226,10 @@ impl RowGroupDecoder {
     fn stay(&self, part: Part, staying: &Staying, permit: Permit, deal: Option<Deal>) -> Result<Resident> {
         let Source { fetcher, collator, monitor, .. } = &self.source;
         let samples = &*self.samples;
-        let rows = (staying.rows.clone(), staying.base);
         let is_little = fetcher.reads.row_memory.as_ref().is_none_or(|row_memory| row_memory.is_little());
         let deal = match deal {
             Some(deal) if !is_little && samples.are_rows() => deal,
-            deal => return Ok(Resident::staying(samples, part, rows).dealt(deal, false)),
+            deal => return Ok(Resident::staying(samples, part, staying).dealt(deal, false)),
         };
         let task = monitor.task(Stage::Gather, Some(("row_group", part.group.into())));
         let from = staying.base + part.start;

@@ -44,8 +44,7 @@ impl StayingParts {
         let staying =
             staying.ok_or_else(|| Error::new(ErrorKind::Internal, "a row group is not in memory"))?;
         self.memory.count_served(part.rows);
-        let rows = (staying.rows.clone(), staying.base);
-        let resident = Resident::staying(&self.samples, part, rows).dealt(self.deals.take(&part), false);
+        let resident = Resident::staying(&self.samples, part, staying).dealt(self.deals.take(&part), false);
         Ok((resident, staying.longest))
     }
 }
