@@ -372,7 +372,7 @@ impl BatchRows {
                     continue;
                 }
                 Codec::Cells(codec) => {
-                    codec.decode_row((column, cells), key, &collator.workspace, &mut slots)?
+                    codec.decode_row(column, cells, key, &collator.workspace, &mut slots)?
                 }
                 Codec::Numbers(numbers) => {
                     slots.iter_mut().try_for_each(|slot| numbers.draw(cells, key, slot))
@@ -409,7 +409,7 @@ impl BatchRows {
             (rows.cells(source, row), self.key_of(column, pick))
         });
         let (cells, key) = (cells.collect::<Vec<_>>(), self.key_of(column, first));
-        let decoded = codec.decode_window(column, (&cells, key), &self.collator.workspace, slot);
+        let decoded = codec.decode_window(column, &cells, key, &self.collator.workspace, slot);
         decoded.err().map(|(at, error)| (first + frames[at] as usize, error))
     }
 

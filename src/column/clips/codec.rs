@@ -187,7 +187,8 @@ impl DecodeCells for ClipCodec {
 
     fn decode_row(
         &self,
-        (column, row): (usize, RowCells<'_>),
+        column: usize,
+        row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slots: &mut [&mut [u8]],
@@ -222,7 +223,8 @@ impl DecodeCells for ClipCodec {
     fn decode_window(
         &self,
         column: usize,
-        (rows, key): (&[(RowCells<'_>, RowKey)], RowKey),
+        rows: &[(RowCells<'_>, RowKey)],
+        key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<(), (usize, Error)> {

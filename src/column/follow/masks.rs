@@ -172,7 +172,9 @@ impl MasksCodec {
     fn decode(
         &self,
         masks: &StoredMasks<'_>,
-        (row, drawn, kept): (usize, &Drawn, Option<&[bool]>),
+        row: usize,
+        drawn: &Drawn,
+        kept: Option<&[bool]>,
         rows: &dyn FollowedRows,
         made: &mut Vec<u8>,
     ) -> Result<()> {
@@ -230,9 +232,9 @@ impl FollowImage for MasksCodec {
             let kept = kept.as_ref().map(|kept| kept[row].as_deref());
             let decoded = match (drawn, kept) {
                 (Some(_), _) if self.is_masked && masks.lists.is_null(row) => Ok(()),
-                (Some(drawn), None) => self.decode(&masks, (row, drawn, None), rows, &mut values),
+                (Some(drawn), None) => self.decode(&masks, row, drawn, None, rows, &mut values),
                 (Some(drawn), Some(Some(kept))) => {
-                    self.decode(&masks, (row, drawn, Some(kept)), rows, &mut values)
+                    self.decode(&masks, row, drawn, Some(kept), rows, &mut values)
                 }
                 // The image is null, or the image or the boxes are bad, which their own columns report.
                 (None, _) | (_, Some(None)) => Ok(()),
