@@ -133,7 +133,7 @@ impl RowGroupDecoder {
             // Each part is decoded alone. Parts whose rows go to the cache would be handed over in any order,
             // but a bunch never has more than one of them.
             for (fetched, deal) in bunch.into_iter().zip(deals) {
-                decoder.decode_alone(fetched, deal, &longest, (send.clone(), turn.take()));
+                decoder.decode_alone(fetched, deal, &longest, send.clone(), turn.take());
             }
         });
         pending
@@ -248,7 +248,8 @@ impl RowGroupDecoder {
         fetched: Fetched,
         deal: Option<Deal>,
         longest: &AtomicU64,
-        (send, turn): (Sender<Result<Vec<Resident>>>, Option<OwnedSemaphorePermit>),
+        send: Sender<Result<Vec<Resident>>>,
+        turn: Option<OwnedSemaphorePermit>,
     ) {
         let Fetched { part, found, heads, mut permit, mut watch } = fetched;
         watch.go_on(Phase::Pool);
@@ -284,7 +285,7 @@ impl RowGroupDecoder {
         }
         match read {
             Ok(Read { resident, keep: Some((writer, whole)) }) => {
-                self.keep((resident, send), writer, whole, turn, watch);
+                self.keep(resident, send, writer, whole, turn, watch);
             }
             // Sending fails if the epoch was abandoned, which is not an error.
             read => drop(send.send(read.map(|read| vec![read.resident]))),
@@ -303,7 +304,8 @@ impl RowGroupDecoder {
     /// and from the cache.
     fn keep(
         &self,
-        (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
+        resident: Resident,
+        send: Sender<Result<Vec<Resident>>>,
         writer: CacheWriter,
         whole: RecordBatch,
         turn: Option<OwnedSemaphorePermit>,

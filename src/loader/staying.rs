@@ -24,7 +24,8 @@ pub(super) struct StayingParts {
 
 impl StayingParts {
     pub(super) fn new(
-        (rows, memory): (AllStaying, Arc<RowMemory>),
+        rows: AllStaying,
+        memory: Arc<RowMemory>,
         samples: Arc<EpochSamples>,
         deals: Arc<Deals>,
         scout: Scout,
