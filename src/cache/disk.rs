@@ -1,4 +1,4 @@
-//! Measures the speed of the disk itself, without the page cache.
+//! Measures the speed of the disk itself, without the page cache, on Linux.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -28,7 +28,6 @@ pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
 
 /// The speed of reading from the disk of `folder`, in bytes per second, measured with an unnamed temporary
 /// file.
-#[cfg(target_os = "linux")]
 pub(super) fn rate_of_new(folder: &Path) -> io::Result<f64> {
     let flags = OFlags::DIRECT | OFlags::TMPFILE | OFlags::CLOEXEC;
     let mut file =
@@ -40,11 +39,6 @@ pub(super) fn rate_of_new(folder: &Path) -> io::Result<f64> {
         file.rewind()?;
         rate_of(file, aligned)?.ok_or(io::ErrorKind::UnexpectedEof.into())
     })
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn rate_of_new(_: &Path) -> io::Result<f64> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Calls `use_memory` with memory for one direct read.

@@ -40,6 +40,7 @@
 //! - **Never above its limit.** See [`space`] for the limit and for the rule of eviction.
 //! - **Private.** The folder belongs to one user, nobody else may write to it, and links are not followed.
 
+#[cfg_attr(not(target_os = "linux"), path = "disk_unmeasured.rs")]
 mod disk;
 mod entry;
 mod folder;
