@@ -165,8 +165,8 @@ impl Mixture {
         plan.steps_left(0) + before.div_ceil(run.rule.global_batch)
     }
 
-    /// Sets the weights that apply from step `from` of the run, or from the next step if it is `None`. `epoch`
-    /// is the present epoch, and `row` the number of its rows that were handed over.
+    /// Sets the weights that apply from step `from` of the run, or from the next step if it is `None`.
+    /// `epoch` is the present epoch, and `row` the number of its rows that were handed over.
     ///
     /// # Errors
     /// Fails if the weights are invalid, or if batches of the step have been made or taken.
