@@ -287,7 +287,7 @@ pub mod stats {
     //!
     //! let loader = forebay::Dataset::open("data/")?.loader().build()?;
     //! let stats = loader.stats();
-    //! println!("{:.1} s waited for storage", stats.waits.of(Stage::Fetch));
+    //! println!("{:.1} s waited for storage", stats.waits.for_stage(Stage::Fetch));
     //! println!("{} row groups read, {} bytes", stats.stages.fetch.items, stats.stages.fetch.bytes);
     //! println!("{}", stats.verdict());
     //! # Ok::<(), forebay::Error>(())

@@ -94,7 +94,7 @@ fn far(folder: &Path) {
         other_late.push(bare(folder, Link::FarAndLate, seed, at_once).rate);
     }
     let loss = |late: &[f64], rates: &[f64]| {
-        Summary::of(
+        Summary::new(
             &late.iter().zip(rates).map(|(late, rate)| 100.0 * (1.0 - late / rate)).collect::<Vec<_>>(),
         )
     };
@@ -102,16 +102,16 @@ fn far(folder: &Path) {
     print_rates(Link::FarAndLate, &own_late, &other_late, at_once);
     println!("  loss of forebay       {:8.1} %   at most 10", loss(&own_late, &own));
     println!("  loss of bare          {:8.1} %", loss(&other_late, &other));
-    println!("  read beyond need      {:8.2} %   at most 5", Summary::of(&read));
-    println!("  sent beyond need      {:8.2} %   as the server counts", Summary::of(&sent));
-    println!("  answers held back     {:8.0}", Summary::of(&held_back));
-    println!("  requests sent twice   {:8.0}", Summary::of(&hedges));
+    println!("  read beyond need      {:8.2} %   at most 5", Summary::new(&read));
+    println!("  sent beyond need      {:8.2} %   as the server counts", Summary::new(&sent));
+    println!("  answers held back     {:8.0}", Summary::new(&held_back));
+    println!("  requests sent twice   {:8.0}", Summary::new(&hedges));
 }
 
 fn print_rates(link: Link, own: &[f64], other: &[f64], at_once: usize) {
     println!("\n{link}");
-    println!("  forebay               {:8.0} MB/s", Summary::of(own));
-    println!("  bare, {at_once:2} at once      {:8.0} MB/s", Summary::of(other));
+    println!("  forebay               {:8.0} MB/s", Summary::new(own));
+    println!("  bare, {at_once:2} at once      {:8.0} MB/s", Summary::new(other));
     let aim = if link == Link::FarAndLate { "" } else { "   at least 0.95" };
     println!("  forebay / bare        {:8.3}{aim}", Summary::of_ratios(own, other));
 }

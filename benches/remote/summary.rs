@@ -10,7 +10,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of(values: &[f64]) -> Self {
+    pub(crate) fn new(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         Summary { median: sorted[sorted.len() / 2], lowest: sorted[0], highest: sorted[sorted.len() - 1] }
@@ -19,7 +19,7 @@ impl Summary {
     /// Divides two series round by round, and summarises the ratios. A slow phase of the machine slows both
     /// results of a round.
     pub(crate) fn of_ratios(over: &[f64], under: &[f64]) -> Self {
-        Summary::of(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
+        Summary::new(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn decode_image<'py>(
         return Ok(list.into_any());
     }
     if has_own_size {
-        let (file, key) = (cells[0].unwrap_or_default(), keys.of(0));
+        let (file, key) = (cells[0].unwrap_or_default(), keys.key(0));
         let sized = match wanted.first() {
             Some(wanted) => wanted.image.sized(file, key),
             None => Spec::as_stored(file),
@@ -245,7 +245,7 @@ impl Images<'_> {
 
     /// The views to make of one image. `slots` has the memory of this image in each of the `wanted` views.
     fn views<'a>(&self, number: usize, wanted: &'a [WantedView], slots: Vec<&'a mut [u8]>) -> Vec<View<'a>> {
-        let key = self.keys.of(number);
+        let key = self.keys.key(number);
         let each = wanted.iter().zip(slots).flat_map(|(view, slot)| {
             let images = (0..).zip(slot.chunks_exact_mut(view.image.bytes_per_image()));
             images.map(move |(number, slot)| View::new(&view.image, view.key(key, number), slot))
@@ -264,7 +264,7 @@ impl Images<'_> {
         for turn in self.turns() {
             let numbers: Vec<usize> = turn.clone().filter(|number| self.cells[*number].is_some()).collect();
             let files: Vec<&[u8]> = numbers.iter().filter_map(|number| self.cells[*number]).collect();
-            let key = |at: usize| self.keys.of(numbers[at]);
+            let key = |at: usize| self.keys.key(numbers[at]);
             let decoded = py.detach(|| decode_many(self.pool, &files, image, key));
             let mut decoded = numbers.iter().copied().zip(decoded).peekable();
             let (mut found, mut pixels) = (Vec::new(), Vec::new());

@@ -56,7 +56,8 @@ impl Image {
         &self,
         py: Python<'_>,
         augment: AutoAugment,
-        (interpolation, fill): (Option<Argument>, Option<Argument>),
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
     ) -> PyResult<Self> {
         let augment = match interpolation {
             Some(interpolation) => augment.interpolation(interpolation_of(interpolation)?),
@@ -824,7 +825,7 @@ impl Image {
         fill: Option<Argument>,
     ) -> PyResult<Self> {
         let augment = policy.map_or(Ok(AutoAugment::imagenet()), policy_of)?;
-        self.augmented(py, augment, (interpolation, fill))
+        self.augmented(py, augment, interpolation, fill)
     }
 
     /// Applies random operations of one magnitude, like torchvision's ``RandAugment``.
@@ -874,7 +875,7 @@ impl Image {
     ) -> PyResult<Self> {
         let augment = AutoAugment::rand(count(num_ops, "num_ops", 2)?, count(magnitude, "magnitude", 9)?);
         let augment = augment.num_magnitude_bins(count(num_magnitude_bins, "num_magnitude_bins", BINS)?);
-        self.augmented(py, augment, (interpolation, fill))
+        self.augmented(py, augment, interpolation, fill)
     }
 
     /// Applies one random operation of a random magnitude, like torchvision's ``TrivialAugmentWide``.
@@ -911,7 +912,7 @@ impl Image {
         fill: Option<Argument>,
     ) -> PyResult<Self> {
         let bins = count(num_magnitude_bins, "num_magnitude_bins", BINS)?;
-        self.augmented(py, AutoAugment::trivial_wide().num_magnitude_bins(bins), (interpolation, fill))
+        self.augmented(py, AutoAugment::trivial_wide().num_magnitude_bins(bins), interpolation, fill)
     }
 
     /// Mixes the image with chains of random operations on it, like torchvision's ``AugMix``.
@@ -1343,7 +1344,7 @@ impl Image {
     fn of(&self, image: Argument) -> PyResult<Self> {
         let column: String =
             image.extract().map_err(|_| refused(image, "of", "the name of a column of images"))?;
-        Ok(Image { spec: self.spec().of(column) })
+        Ok(Image { spec: self.spec().following(column) })
     }
 
     /// Shape of one image, in the order of the axes.

@@ -524,7 +524,8 @@ pub(crate) fn copy_rows(
     runs: &[Run],
     sources: &[&[u8]],
     bytes: usize,
-    (at, row): (usize, usize),
+    at: usize,
+    row: usize,
     out: &mut [u8],
 ) {
     let values = |run: &Run| {

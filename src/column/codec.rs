@@ -307,7 +307,8 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     /// The row's column does not hold cells.
     fn decode_row(
         &self,
-        (column, row): (usize, RowCells<'_>),
+        column: usize,
+        row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slots: &mut [&mut [u8]],
@@ -337,7 +338,8 @@ pub(crate) trait DecodeCells: fmt::Debug + Send + Sync {
     fn decode_window(
         &self,
         column: usize,
-        (rows, key): (&[(RowCells<'_>, RowKey)], RowKey),
+        rows: &[(RowCells<'_>, RowKey)],
+        key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<(), (usize, Error)> {

@@ -102,7 +102,7 @@ impl ImageCodec {
         let (pixels, size) = slot.split_at_mut(self.image.bytes_per_image());
         decode_within(workspace, &self.image, cell, drawing, pixels)?;
         if self.image.is_ragged() {
-            write_size(size, Drawn::of(&self.image, cell, drawing)?.target());
+            write_size(size, Drawn::probe(&self.image, cell, drawing)?.target());
         }
         Ok(())
     }

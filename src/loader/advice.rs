@@ -62,7 +62,8 @@ pub(super) fn better_mixing(
     order: &OrderSpec,
     counts: &[u32],
     split: Split,
-    (now, uniform): (f64, f64),
+    now: f64,
+    uniform: f64,
     may_cut: bool,
 ) -> Vec<BetterMixing> {
     let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
@@ -186,7 +187,7 @@ mod tests {
         let (spec, now, uniform) = measured(&Shuffle::seeded(1));
         assert!(now < 66.0, "{now}");
         let counts = vec![GROUP; GROUPS];
-        let advice = better_mixing(&spec, &counts, split(), (now, uniform), true);
+        let advice = better_mixing(&spec, &counts, split(), now, uniform, true);
         let options: Vec<MixingOption> = advice.iter().map(|one| one.option).collect();
         assert_eq!(options, [MixingOption::PieceRows, MixingOption::WindowRows]);
         for BetterMixing { option, rows, row_groups_of_a_batch: said } in advice {
@@ -198,7 +199,7 @@ mod tests {
             assert!((found - said).abs() < 0.05 * found, "{option}={rows}: {said} were said, {found} found");
             assert!(found >= 0.76 * uniform, "{option}={rows}: {found} of {uniform}");
         }
-        let windows = better_mixing(&spec, &counts, split(), (now, uniform), false);
+        let windows = better_mixing(&spec, &counts, split(), now, uniform, false);
         assert_eq!(windows.len(), 1, "no pieces where samples are not rows");
     }
 
@@ -207,7 +208,7 @@ mod tests {
         let counts = vec![GROUP; GROUPS];
         for shuffle in [Shuffle::seeded(1).window_rows(500_000), Shuffle::stored(), Shuffle::exact(1)] {
             let (spec, now, uniform) = measured(&shuffle);
-            assert_eq!(better_mixing(&spec, &counts, split(), (now, uniform), true), []);
+            assert_eq!(better_mixing(&spec, &counts, split(), now, uniform, true), []);
         }
     }
 }

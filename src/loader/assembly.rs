@@ -46,7 +46,8 @@ impl BatchMaker {
     pub(super) fn new(
         source: &Source,
         watch: Watch,
-        (epoch, withheld): (u64, OfPass),
+        epoch: u64,
+        withheld: OfPass,
         admission: Arc<Admission>,
     ) -> Self {
         let (pool, collator) = (source.pool.clone(), source.collator.clone());
@@ -57,7 +58,8 @@ impl BatchMaker {
     fn start(
         &self,
         sources: Vec<Arc<Resident>>,
-        (picks, withheld): (Vec<(u32, u32)>, Vec<u32>),
+        picks: Vec<(u32, u32)>,
+        withheld: Vec<u32>,
         Made { repeated, packs, repeats, .. }: Made,
         batches: Vec<(usize, Sender<Result<Collated>>)>,
     ) {
@@ -175,7 +177,7 @@ impl Assembly {
                 ((made_of.samples, send), PendingBatch { memory: memory.take(), ..pending })
             })
             .unzip();
-        self.maker.start(sources, (picks, withheld), made_of, sends);
+        self.maker.start(sources, picks, withheld, made_of, sends);
         pending.into_iter().try_for_each(|pending| self.hand_over.pass_on(pending))?;
         Ok(())
     }
@@ -217,7 +219,7 @@ impl Assembly {
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
         let collator = &self.maker.collator;
         let row = |source: &Resident, row, column| collator.found_row(source, row, column);
-        let bytes = collator.lengths.weigh(permits, longest, &sources, (&picks, made_of.samples), row)?;
+        let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, made_of.samples, row)?;
         let withheld = self.withheld(&sources, &picks, end);
         Ok(StepRows { sources, picks, withheld, made_of, bytes, end, padded })
     }

@@ -339,7 +339,8 @@ impl BatchRows {
     fn decode(
         &self,
         source_rows: &SourceRows,
-        (column, view): (usize, &View),
+        column: usize,
+        view: &View,
         from: usize,
         pieces: &mut [Piece],
     ) -> Result<Vec<(usize, Error)>> {
@@ -367,14 +368,14 @@ impl BatchRows {
                 Codec::Cells(codec) if codec.takes_window() => {
                     let Some(slot) = slots.first_mut() else { continue };
                     if let Some((pick, error)) =
-                        self.decode_window(codec.as_ref(), column, (source_rows, view), from + at, slot)
+                        self.decode_window(codec.as_ref(), column, source_rows, view, from + at, slot)
                     {
                         bad.push((pick, self.placed(error, pick, column)));
                     }
                     continue;
                 }
                 Codec::Cells(codec) => {
-                    codec.decode_row((column, cells), key, &collator.workspace, &mut slots)?
+                    codec.decode_row(column, cells, key, &collator.workspace, &mut slots)?
                 }
                 Codec::Numbers(numbers) => {
                     slots.iter_mut().try_for_each(|slot| numbers.draw(cells, key, slot))
@@ -394,7 +395,8 @@ impl BatchRows {
         &self,
         codec: &dyn DecodeCells,
         column: usize,
-        (rows, view): (&SourceRows, &View),
+        rows: &SourceRows,
+        view: &View,
         at: usize,
         slot: &mut [u8],
     ) -> Option<(usize, Error)> {
@@ -411,7 +413,7 @@ impl BatchRows {
             (rows.cells(source, row), self.key_of(column, pick))
         });
         let (cells, key) = (cells.collect::<Vec<_>>(), self.key_of(column, first));
-        let decoded = codec.decode_window(column, (&cells, key), &self.collator.workspace, slot);
+        let decoded = codec.decode_window(column, &cells, key, &self.collator.workspace, slot);
         decoded.err().map(|(at, error)| (first + frames[at] as usize, error))
     }
 
@@ -426,7 +428,7 @@ impl BatchRows {
     /// The rows of a gathered column that have a null where the batch needs a value, if bad rows are left
     /// out. The result is empty for [`OnBadRow::Raise`]: the nulls are then delivered, and a consumer whose
     /// arrays cannot hold nulls refuses them.
-    fn nulls(&self, (column, view): (usize, &View), gathered: &dyn Array) -> Vec<(usize, Error)> {
+    fn nulls(&self, column: usize, view: &View, gathered: &dyn Array) -> Vec<(usize, Error)> {
         let collator = &self.collator;
         if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
             return Vec::new();
@@ -450,7 +452,7 @@ impl BatchRows {
 
     /// Takes the rows that a codec cannot deliver, and adds to each error the place of its row. Leaves out
     /// rows that could not be read, which [`lost`](Self::lost) reports.
-    fn refused(&self, (column, view): (usize, &View), rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
+    fn refused(&self, column: usize, view: &View, rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
         let placed = rows.into_iter().filter_map(|(at, error)| {
             let (source, place) = view.picks[at];
             let resident = &self.sources[source as usize];
@@ -727,8 +729,8 @@ impl Collation {
         let (gathered, refused) =
             gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
         let (gathered, mut bad) = self.followed(column, gathered)?;
-        bad.extend(self.request.refused((column, view), refused));
-        bad.extend(self.request.nulls((column, view), gathered.as_ref()));
+        bad.extend(self.request.refused(column, view, refused));
+        bad.extend(self.request.nulls(column, view, gathered.as_ref()));
         Ok((gathered, view.bad_among_all(bad).collect()))
     }
 
@@ -759,7 +761,7 @@ impl Collation {
                 let stage = collator.codecs[column].stage();
                 let work = collator.monitor.task(stage, Some(("first_cell", first as u64)));
                 let view = self.view(column);
-                let bad = self.request.decode(&self.rows, (column, view), first, &mut pieces)?;
+                let bad = self.request.decode(&self.rows, column, view, first, &mut pieces)?;
                 let bytes: usize = pieces.iter().map(|piece| piece.slots.len()).sum();
                 work.done(pieces.first().map_or(0, Piece::count) as u64, bytes as u64);
                 let mut results = self.lock();

@@ -12,7 +12,7 @@ use forebay_base::Error;
 use forebay_base::Result;
 use forebay_base::error::caught;
 
-use self::course::Course;
+use self::course::{Course, CoursePlace};
 use self::feed::Feed;
 use super::bad_rows::BadRow;
 use super::consumer::Consumer;
@@ -144,7 +144,7 @@ impl Epoch {
         mixture.begins_until(plan.first_step + step);
         let skipped = (0..plan.sizes.len()).map(|source| at.skipped_of(source)).collect();
         let epoch = PlannedEpoch { number: at.epoch, run, split, plan };
-        let course = Course::begin(sources, mixture, epoch, (step, skipped))?;
+        let course = Course::begin(sources, mixture, epoch, CoursePlace { step, skipped })?;
         Ok(Running { passes: Passes::Mixed(Box::new(course)), watch })
     }
 

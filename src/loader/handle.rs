@@ -139,7 +139,7 @@ impl Loader {
             let orders: Vec<OrderSpec> = self.sources.all().iter().map(|source| source.order()).collect();
             let sources = self.sources.all().iter().zip(&orders);
             let planned: Vec<Planned<'_>> = sources.map(|(source, order)| source.planned(order)).collect();
-            return Ok(RankPlan::of_mix(epoch, &plan, split, (memory, &planned)));
+            return Ok(RankPlan::of_mix(epoch, &plan, split, memory, &planned));
         }
         let source = self.sources.first();
         Ok(source.planned(&source.order()).plan(epoch))
@@ -219,9 +219,9 @@ impl Loader {
             let source = self.sources.first();
             let cache_tier = source.tiers.as_ref().map(|tiers| tiers.tier().to_string());
             let mut saved = source.saved(at.epoch, at.row, at.skipped_of(0));
-            saved.order.denied_from = source.withheld_at((at.epoch, at.row));
+            saved.order.denied_from = source.withheld_at(at.epoch, at.row);
             let split = source.split(&source.order()).into();
-            return Position::new((at.epoch, at.row), vec![SavedSource { cache_tier, ..saved }], split, None);
+            return Position::new(at.epoch, at.row, vec![SavedSource { cache_tier, ..saved }], split, None);
         };
         let reached = mixture.reached(at.epoch, at.row);
         let (_, MixSplit { shard, lanes, global_batch }) = mixture.run();
@@ -234,7 +234,7 @@ impl Loader {
         };
         let sources = self.sources.all().iter().enumerate().map(saved).collect();
         let row = reached.rows.iter().sum();
-        Position::new((at.epoch, row), sources, split.into(), Some(reached.state))
+        Position::new(at.epoch, row, sources, split.into(), Some(reached.state))
     }
 
     /// The number of the next epoch, and the row at which it begins: 0, except in a [restored](Self::restore)
@@ -291,8 +291,8 @@ impl Loader {
         let (source, saved) = (self.sources.first(), &position.sources[0]);
         let Position { epoch, row, .. } = *position;
         let mut order = source.order_of(saved, row)?;
-        saved.order.check_denied_from(source.withheld_at((epoch, row)))?;
-        source.take_skips(&mut order, &saved.order, (epoch, row))?;
+        saved.order.check_denied_from(source.withheld_at(epoch, row))?;
+        source.take_skips(&mut order, &saved.order, epoch, row)?;
         source.check_fits(&order)?;
         if let Some((tiers, saved)) = source.tiers.as_ref().zip(saved.cache_tier.as_deref()) {
             tiers.restore(saved)?;
@@ -324,7 +324,7 @@ impl Loader {
         let is_same = position.split.global_batch_size == split.global_batch
             && position.split.drop_last == mixture.spec.drop_last;
         let origin = saved.origin.clone().unwrap_or_else(|| Origin::of_sources(orders.len()));
-        let skipped = mixture.skipped(saved, (run.skipped.clone(), is_same))?;
+        let skipped = mixture.skipped(saved, run.skipped.clone(), is_same)?;
         let mut run = Run { rule, origin, skipped, set_from: saved.set_from };
         let rows = position.sources.iter().map(|source| source.rows);
         if !is_same {
@@ -348,7 +348,7 @@ impl Loader {
             source.restored(order);
         }
         let is_over = plan.steps_left(step) == 0;
-        mixture.replace(run, lanes, (position.epoch, plan));
+        mixture.replace(run, lanes, position.epoch, plan);
         mixture.begins_until(0);
         self.set(position, is_over);
         Ok(())
@@ -387,7 +387,7 @@ impl Loader {
                 .hint("mix several with `Loader::mix`"));
         };
         let at = self.sources.progress.get();
-        mixture.set_weights(weights, from, (at.epoch, at.row))
+        mixture.set_weights(weights, from, at.epoch, at.row)
     }
 
     /// A warning that was not returned before: the disk of the cache or of the trace failed, denied rows do

@@ -67,7 +67,8 @@ impl Lengths {
         permits: &BatchSemaphore,
         longest: u64,
         sources: &[Arc<Resident>],
-        (picks, samples): (&[(u32, u32)], usize),
+        picks: &[(u32, u32)],
+        samples: usize,
         row: impl Fn(&Resident, u32, usize) -> FoundRow,
     ) -> Result<u64> {
         let Lengths { columns, to_longest, others, beside_rows, largest, .. } = self;
@@ -107,7 +108,7 @@ impl Lengths {
         let heavy = self.heaviest_of(&all, &stored);
         let (source, at) = picks[heavy.row];
         let found = row(&sources[source as usize], at, heavy.column);
-        Err(self.too_large(bytes, (rows, samples), &heavy, found))
+        Err(self.too_large(bytes, rows, samples, &heavy, found))
     }
 
     /// Finds the sample, the column and the row that the error names if the batch is too large. The batch
@@ -165,13 +166,7 @@ impl Lengths {
     }
 
     /// The error for a batch of `bytes` bytes, whose `rows` rows make `samples` samples.
-    fn too_large(
-        &self,
-        bytes: u64,
-        (rows, samples): (u64, usize),
-        heavy: &Heaviest,
-        found: FoundRow,
-    ) -> Error {
+    fn too_large(&self, bytes: u64, rows: u64, samples: usize, heavy: &Heaviest, found: FoundRow) -> Error {
         let largest = self.largest;
         let cause = format!(
             "a batch of {rows} rows takes {}, over the {} that one batch may take of the memory budget",

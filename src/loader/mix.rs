@@ -72,8 +72,8 @@ pub(super) struct Reached {
 }
 
 impl Plan {
-    fn new(lanes: u32, first: (u64, Arc<MixedEpoch>), run: Run) -> Self {
-        Plan { run: Arc::new(run), lanes, planned: vec![first], asked: None }
+    fn new(run: Run, lanes: u32, number: u64, first: Arc<MixedEpoch>) -> Self {
+        Plan { run: Arc::new(run), lanes, planned: vec![(number, first)], asked: None }
     }
 
     /// Returns for each source the number of rows that the epoch takes before a step.
@@ -96,18 +96,15 @@ impl Mixture {
     pub(super) fn new(
         joiner: Joiner,
         spec: LoaderSpec,
-        (given, run): (Vec<(u64, Weights)>, Run),
+        given: Vec<(u64, Weights)>,
+        run: Run,
         lanes: u32,
         first: Arc<MixedEpoch>,
     ) -> Self {
-        Mixture {
-            joiner,
-            delivered: run.rule.rows.iter().map(|_| AtomicU64::new(0)).collect(),
-            spec,
-            given,
-            begun: AtomicU64::new(0),
-            plan: Mutex::new(Plan::new(lanes, (run.origin.epoch, first), run)),
-        }
+        let delivered = run.rule.rows.iter().map(|_| AtomicU64::new(0)).collect();
+        let number = run.origin.epoch;
+        let plan = Mutex::new(Plan::new(run, lanes, number, first));
+        Mixture { joiner, delivered, spec, given, begun: AtomicU64::new(0), plan }
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -154,10 +151,9 @@ impl Mixture {
         Ok(made)
     }
 
-    /// Replaces the plan in force by `run`. `first` is an epoch of `run` that is planned already, with its
-    /// number.
-    pub(super) fn replace(&self, run: Run, lanes: u32, first: (u64, Arc<MixedEpoch>)) {
-        *self.plan() = Plan::new(lanes, first, run);
+    /// Replaces the plan in force by `run`. `first` is the epoch `number` of `run`, which is planned already.
+    pub(super) fn replace(&self, run: Run, lanes: u32, number: u64, first: Arc<MixedEpoch>) {
+        *self.plan() = Plan::new(run, lanes, number, first);
     }
 
     /// Returns the number of steps of an epoch. If the batch size changed within the epoch, the rows before
@@ -169,14 +165,13 @@ impl Mixture {
         plan.steps_left(0) + before.div_ceil(run.rule.global_batch)
     }
 
-    /// Sets the weights that apply from step `from` of the run, or from the next step if it is `None`. `at`
-    /// has the present epoch, and the number of its rows that were handed over.
+    /// Sets the weights that apply from step `from` of the run, or from the next step if it is `None`.
+    /// `epoch` is the present epoch, and `row` the number of its rows that were handed over.
     ///
     /// # Errors
     /// Fails if the weights are invalid, or if batches of the step have been made or taken.
-    pub(super) fn set_weights(&self, weights: &[f64], from: Option<u64>, at: (u64, u64)) -> Result<()> {
+    pub(super) fn set_weights(&self, weights: &[f64], from: Option<u64>, epoch: u64, row: u64) -> Result<()> {
         let (run, _) = self.run();
-        let (epoch, row) = at;
         let plan = self.planned(&run, epoch)?;
         let now = plan.first_step + plan.step_of(row);
         let step = from.unwrap_or(now);
@@ -218,7 +213,7 @@ impl Mixture {
         }
         let first = Arc::new(run.epoch(epoch)?);
         let lanes = self.plan().lanes;
-        self.replace(run, lanes, (epoch, first));
+        self.replace(run, lanes, epoch, first);
         Ok(())
     }
 
@@ -237,8 +232,8 @@ impl Mixture {
     }
 
     /// Returns the steps to skip in a run that continues from a saved position: those of the position if the
-    /// loader's options skip no steps, otherwise those of the loader. `here` has the steps that the loader
-    /// skips, and whether its batches equal those of the position.
+    /// loader's options skip no steps, otherwise those of the loader, `here`. `is_same` says whether the
+    /// loader's batches equal those of the position.
     ///
     /// # Errors
     /// Fails if the position skips later steps that are missing in the loader's options, unless these skip no
@@ -246,9 +241,9 @@ impl Mixture {
     pub(super) fn skipped(
         &self,
         saved: &SavedMix,
-        here: (Arc<[SkippedSteps]>, bool),
+        here: Arc<[SkippedSteps]>,
+        is_same: bool,
     ) -> Result<Arc<[SkippedSteps]>> {
-        let (here, is_same) = here;
         let is_open = self.spec.skip_steps.is_empty();
         let missing = saved.skipped.iter().filter(|steps| steps.to > saved.step);
         let missing = missing.into_iter().find(|steps| !is_same || !(is_open || here.contains(steps)));

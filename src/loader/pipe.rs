@@ -371,9 +371,9 @@ impl Driven {
         let samples = source.selected.of_epoch(key.epoch);
         let row_memory = source.fetcher.reads.row_memory.clone();
         let (supply, control) = match row_memory.and_then(|memory| Some((memory.all()?, memory))) {
-            Some(rows) => {
+            Some((rows, memory)) => {
                 deals.leave_plain();
-                (Supply::Memory(StayingParts::new(rows, samples, deals, scout)), None)
+                (Supply::Memory(StayingParts::new(rows, memory, samples, deals, scout)), None)
             }
             None => {
                 let ended = move || ended(Event::Fetched);
@@ -383,7 +383,7 @@ impl Driven {
             }
         };
         let is_fetched = control.is_none().then(|| report.clone());
-        let maker = BatchMaker::new(source, watch.clone(), (key.epoch, withheld), admission.clone());
+        let maker = BatchMaker::new(source, watch.clone(), key.epoch, withheld, admission.clone());
         let budget = source.fetcher.budget.clone();
         let arrivals = Arrivals::new(supply, budget, admission.clone(), watch.clone());
         let (hand_over, batches) = HandOver::new(permits, admission.clone(), watch.clone());

@@ -174,7 +174,7 @@ impl Planned<'_> {
             row_groups_if_uniform: uniform,
             row_groups_of_first_batch: row_groups_of_step(&order, split, 0),
             full_window_step,
-            better_mixing: better_mixing(spec, &counts, split, (now, uniform), samples.are_rows()),
+            better_mixing: better_mixing(spec, &counts, split, now, uniform, samples.are_rows()),
             batch_bytes: sizing.batches,
             expected_memory,
             most_memory,
@@ -326,7 +326,8 @@ impl RankPlan {
         epoch: u64,
         plan: &Arc<MixedEpoch>,
         split: MixSplit,
-        (memory, planned): (u64, &[Planned<'_>]),
+        memory: u64,
+        planned: &[Planned<'_>],
     ) -> Self {
         let mixed = MixMemory::of_sources(memory, plan, split, planned);
         let skipped = plan.rows_skipped();

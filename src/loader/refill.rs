@@ -73,7 +73,8 @@ impl Refill {
     /// number of bad rows before the epoch was resumed, and `left_out` has rows that count as bad from the
     /// start.
     pub(super) fn new(
-        (on_bad_row, fills): (OnBadRow, bool),
+        on_bad_row: OnBadRow,
+        fills: bool,
         row_mask: bool,
         before: u64,
         left_out: &[BadRow],

@@ -14,7 +14,7 @@ use crate::shard::{
 
 /// The plan of a run, which knows the rows of each step without reading any.
 /// [`Loader::rewind`](super::Loader::rewind) makes it from a loader. If only a saved position of the run is
-/// left, [`Dataset::rewind`](crate::Dataset::rewind) or [`Rewind::of`] makes it from that position.
+/// left, [`Dataset::rewind`](crate::Dataset::rewind) or [`Rewind::new`] makes it from that position.
 #[derive(Clone, Debug)]
 pub struct Rewind {
     pub(super) sources: Vec<SourceOrder>,

@@ -133,7 +133,7 @@ impl RowGroupDecoder {
             // Each part is decoded alone. Parts whose rows go to the cache would be handed over in any order,
             // but a bunch never has more than one of them.
             for (fetched, deal) in bunch.into_iter().zip(deals) {
-                decoder.decode_alone(fetched, deal, &longest, (send.clone(), turn.take()));
+                decoder.decode_alone(fetched, deal, &longest, send.clone(), turn.take());
             }
         });
         pending
@@ -226,11 +226,10 @@ impl RowGroupDecoder {
     fn stay(&self, part: Part, staying: &Staying, permit: Permit, deal: Option<Deal>) -> Result<Resident> {
         let Source { fetcher, collator, monitor, .. } = &self.source;
         let samples = &*self.samples;
-        let rows = (staying.rows.clone(), staying.base);
         let is_little = fetcher.reads.row_memory.as_ref().is_none_or(|row_memory| row_memory.is_little());
         let deal = match deal {
             Some(deal) if !is_little && samples.are_rows() => deal,
-            deal => return Ok(Resident::staying(samples, part, rows).dealt(deal, false)),
+            deal => return Ok(Resident::staying(samples, part, staying).dealt(deal, false)),
         };
         let task = monitor.task(Stage::Gather, Some(("row_group", part.group.into())));
         let from = staying.base + part.start;
@@ -249,7 +248,8 @@ impl RowGroupDecoder {
         fetched: Fetched,
         deal: Option<Deal>,
         longest: &AtomicU64,
-        (send, turn): (Sender<Result<Vec<Resident>>>, Option<OwnedSemaphorePermit>),
+        send: Sender<Result<Vec<Resident>>>,
+        turn: Option<OwnedSemaphorePermit>,
     ) {
         let Fetched { part, found, heads, mut permit, mut watch } = fetched;
         watch.go_on(Phase::Pool);
@@ -284,7 +284,7 @@ impl RowGroupDecoder {
             task.done(u64::from(part.rows), bytes);
         }
         match read {
-            Ok(Read { resident, keep: Some(keep) }) => self.keep((resident, send), keep, turn, watch),
+            Ok(Read { resident, keep: Some(keep) }) => self.keep(resident, send, keep, turn, watch),
             // Sending fails if the epoch was abandoned, which is not an error.
             read => drop(send.send(read.map(|read| vec![read.resident]))),
         }
@@ -302,7 +302,8 @@ impl RowGroupDecoder {
     /// and from the cache.
     fn keep(
         &self,
-        (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
+        resident: Resident,
+        send: Sender<Result<Vec<Resident>>>,
         Keep { writer, whole, numbers, memory }: Keep,
         turn: Option<OwnedSemaphorePermit>,
         mut watch: RowGroupWatch,

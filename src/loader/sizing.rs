@@ -297,11 +297,10 @@ impl Sizing {
         let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
         let (listed, budget) = (listed_while_read(samples, order), Budget::new(room));
         let needed = Needed::for_order(reads, samples, order, split, self.asked.batches.needs_deals);
-        let of_group = |group: usize| (group, samples.most()[group]);
-        let largest_group =
-            given().max_by_key(|group| reads.alone(of_group(*group), listed).bytes).map(of_group);
+        let alone = |group: usize| reads.alone(group, samples.most()[group], listed);
+        let largest_group = given().max_by_key(|group| alone(*group).bytes);
         if let Some(group) = largest_group {
-            let alone = reads.alone(group, listed);
+            let alone = alone(group);
             // The suggested budget must be enough for the window too. Otherwise the user who follows it would
             // get another error, with a larger suggestion.
             let whole = alone.bytes.max(self.window_bytes(reads, needed, order));
@@ -315,7 +314,7 @@ impl Sizing {
                         let (rows, total) = (self.asked.group_rows, words(self.total(less)));
                         format!("{total} are enough with `window_rows={rows}`")
                     }),
-                    self.pieces_that_fit(reads, group, listed),
+                    self.pieces_that_fit(reads, group, samples.most()[group], listed),
                 ];
                 hints.into_iter().flatten().fold(error, |error, hint| error.hint_also(&hint))
             })?;
@@ -386,7 +385,7 @@ impl Sizing {
 
     /// The hint to shuffle in pieces, for a row group of `rows` rows that is too large as a whole. `None` if
     /// the row group cannot be cut, or if its pieces are small enough already.
-    fn pieces_that_fit(&self, reads: &Reads, (group, rows): (usize, u32), listed: u64) -> Option<String> {
+    fn pieces_that_fit(&self, reads: &Reads, group: usize, rows: u32, listed: u64) -> Option<String> {
         let share = u128::from(self.row_groups / PIECE_DIVISOR);
         reads.in_each_piece(group).filter(|whole| u128::from(*whole) <= share)?;
         let bytes = reads.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));

@@ -178,7 +178,7 @@ impl Source {
             let (before, left_out) = if start == 0 { (0, &*self.left_out) } else { (skipped, &[][..]) };
             let fills = !is_joined && self.may_deliver_nothing();
             let row_mask = self.collator.row_mask;
-            let refill = Refill::new((self.collator.on_bad_row, fills), row_mask, before, left_out);
+            let refill = Refill::new(self.collator.on_bad_row, fills, row_mask, before, left_out);
             let beginning = match start {
                 // The first row of a pass fills batches that have no row to deliver. If rows may be denied
                 // from a later step on, the first row may be one of them. Then the pass is read again for a
@@ -355,7 +355,8 @@ impl Source {
         &self,
         order: &mut OrderSpec,
         saved: &OrderId,
-        (epoch, row): (u64, u64),
+        epoch: u64,
+        row: u64,
     ) -> Result<()> {
         if self.open.skips {
             order.skipped = saved.skipped.clone().into();
@@ -368,11 +369,11 @@ impl Source {
             .hint("leave out `skip_steps` to use the ranges of the state, or give all of them"))
     }
 
-    /// A hash of the denied rows that this source withheld before a place of the run: an epoch, and a row in
-    /// it. It is used only if the source is not part of a mix.
-    pub(super) fn withheld_at(&self, place: (u64, u64)) -> Option<String> {
+    /// A hash of the denied rows that this source withheld before a row of an epoch. It is used only
+    /// if the source is not part of a mix.
+    pub(super) fn withheld_at(&self, epoch: u64, row: u64) -> Option<String> {
         let split = self.split(&self.order());
-        self.withheld.digest(|step| place_of(step, &split) < place)
+        self.withheld.digest(|step| place_of(step, &split) < (epoch, row))
     }
 
     /// Checks that an order fits the memory.
@@ -437,7 +438,7 @@ impl Source {
     /// The files of the data set in the form in which a position stores them, computed once.
     fn saved_files(&self) -> &SavedFiles {
         let catalog = &self.fetcher.reads.catalog;
-        self.files.get_or_init(|| SavedFiles::of(catalog.rows(), counted_files(catalog)))
+        self.files.get_or_init(|| SavedFiles::new(catalog.rows(), counted_files(catalog)))
     }
 
     /// The error for a position that was saved with other files.

@@ -358,10 +358,10 @@ mod tests {
         spec.column("x*").cast = Some(DataType::Float16.into());
         spec.column("flag").cast = Some(DataType::Boolean.into());
         spec.column("image").decode = Some(Image::random_resized_crop(224).flip());
-        let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
+        let boxes = Boxes::following("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
         spec.column("boxes").follow = Some(boxes.into());
-        spec.column("joints").follow = Some(Keypoints::of("image").numbers(3).into());
-        spec.column("mask").follow = Some(Mask::of("image").into());
+        spec.column("joints").follow = Some(Keypoints::following("image").numbers(3).into());
+        spec.column("mask").follow = Some(Mask::following("image").into());
         spec.column("matrix").tensors = Some(Tensor::new(DataType::Float32, [2, 3]).big_endian());
         spec.column("caption").texts = Some(TextFormat::Plain);
         spec.column("meta").texts = Some(TextFormat::Json);

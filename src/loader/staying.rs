@@ -24,7 +24,8 @@ pub(super) struct StayingParts {
 
 impl StayingParts {
     pub(super) fn new(
-        (rows, memory): (AllStaying, Arc<RowMemory>),
+        rows: AllStaying,
+        memory: Arc<RowMemory>,
         samples: Arc<EpochSamples>,
         deals: Arc<Deals>,
         scout: Scout,
@@ -44,8 +45,7 @@ impl StayingParts {
         let staying =
             staying.ok_or_else(|| Error::new(ErrorKind::Internal, "a row group is not in memory"))?;
         self.memory.count_served(part.rows);
-        let rows = (staying.rows.clone(), staying.base);
-        let resident = Resident::staying(&self.samples, part, rows).dealt(self.deals.take(&part), false);
+        let resident = Resident::staying(&self.samples, part, staying).dealt(self.deals.take(&part), false);
         Ok((resident, staying.longest))
     }
 }

@@ -121,7 +121,7 @@ impl Monitor {
         entry(&mut timings, now)
     }
 
-    fn span(&self, name: &'static str, track: Track, (start, end): (u64, u64), about: About) {
+    fn span(&self, name: &'static str, track: Track, start: u64, end: u64, about: About) {
         if let Some(tracing) = &self.trace {
             tracing.trace.add(Span { name, track, start, end, about });
         }
@@ -160,7 +160,7 @@ impl Drop for Task<'_> {
         });
         if let (Some(_), Some(thread)) = (&self.monitor.trace, rayon::current_thread_index()) {
             let track = Track::Pool(thread as u32);
-            self.monitor.span(self.stage.name(), track, (self.since, now), self.about);
+            self.monitor.span(self.stage.name(), track, self.since, now, self.about);
         }
     }
 }

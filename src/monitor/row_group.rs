@@ -59,7 +59,7 @@ impl RowGroupWatch {
         };
         if let Some(place) = self.place {
             let about = Some(("row_group", u64::from(self.group)));
-            self.watch.monitor().span(name, Track::Fetch(place), (self.since, now), about);
+            self.watch.monitor().span(name, Track::Fetch(place), self.since, now, about);
         }
     }
 }

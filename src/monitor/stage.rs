@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// let waits = Waits::default();
 /// for stage in Stage::ALL {
-///     println!("{}: {:.3} s", stage.name(), waits.of(stage));
+///     println!("{}: {:.3} s", stage.name(), waits.for_stage(stage));
 /// }
 /// ```
 #[non_exhaustive]

@@ -171,8 +171,8 @@ impl Watch {
 
     fn noted(&self, had: Option<(u64, u64)>, now: u64) {
         if let Some((waited, step)) = had {
-            let times = (now.saturating_sub(waited), now);
-            self.0.monitor.span("next", Track::Consumer, times, Some(("batch", step)));
+            let since = now.saturating_sub(waited);
+            self.0.monitor.span("next", Track::Consumer, since, now, Some(("batch", step)));
         }
     }
 
@@ -195,7 +195,7 @@ impl Watch {
     fn turn(&self, front: Front) {
         let (before, now) = self.enter(|timings, now| (timings.turns(self.0.id, now, front), now));
         if let Some((stage, since)) = before {
-            self.0.monitor.span(stage.name(), Track::Front(self.0.place), (since, now), None);
+            self.0.monitor.span(stage.name(), Track::Front(self.0.place), since, now, None);
         }
     }
 
@@ -204,7 +204,7 @@ impl Watch {
     pub(crate) fn works_near(&self, stage: Option<Stage>) {
         let (before, now) = self.enter(|timings, now| (timings.nears(self.0.id, now, stage), now));
         if let Some((stage, since)) = before {
-            self.0.monitor.span(stage.name(), Track::Near, (since, now), None);
+            self.0.monitor.span(stage.name(), Track::Near, since, now, None);
         }
     }
 
@@ -273,7 +273,7 @@ impl Drop for Waiting<'_> {
             timings.epoch(*id).into_iter().for_each(|epoch| epoch.assembly = Assembly::Working);
             now
         });
-        monitor.span(self.name, Track::Assembly(*place), (self.since, now), None);
+        monitor.span(self.name, Track::Assembly(*place), self.since, now, None);
     }
 }
 

@@ -126,7 +126,8 @@ impl Budget {
     /// Fails with `TooLarge` if it would exceed the limit.
     pub(crate) fn admit(
         &self,
-        (what, purpose): (&str, &str),
+        what: &str,
+        purpose: &str,
         bytes: u64,
         memory_for: impl FnOnce(u64) -> u64,
     ) -> Result<()> {
@@ -286,9 +287,9 @@ mod tests {
     fn a_row_group_passes_alone_up_to_what_is_set_aside_for_it() {
         let budget = Budget::new(1 << 20);
         let memory_for = |bytes: u64| bytes + (1 << 20);
-        let what = ("the row group", "to fetch");
-        budget.admit(what, ALONE_BEYOND + (1 << 20), memory_for).unwrap();
-        let refused = budget.admit(what, 1 << 30, memory_for).unwrap_err();
+        let admit = |bytes: u64| budget.admit("the row group", "to fetch", bytes, memory_for);
+        admit(ALONE_BEYOND + (1 << 20)).unwrap();
+        let refused = admit(1 << 30).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge);
         let words = refused.to_string();
         assert!(words.contains("takes 1.0 GiB to fetch, over") && words.contains("the 65.0 MiB"), "{words}");

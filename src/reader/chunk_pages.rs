@@ -46,7 +46,7 @@ impl GroupPages {
     /// A stored row group without any of the rows is not read at all. With `in_any_case`, only these pages
     /// are read even if that saves little. This is needed for rows that `locations` chose, because the
     /// headers of the pages then prove that the locations are right.
-    pub(crate) fn of<'a>(
+    pub(crate) fn holding<'a>(
         catalog: &Catalog,
         projection: &Projection,
         group: &Group,

@@ -187,7 +187,8 @@ impl Filter {
     pub(crate) fn prune_rows(
         &self,
         catalog: &Catalog,
-        (group, stored): (&Group, StoredGroup),
+        group: &Group,
+        stored: StoredGroup,
         footer: &ParquetMetaData,
         index: &GroupIndex,
     ) -> Option<PrunedRows> {
@@ -214,10 +215,11 @@ impl Filter {
     pub(crate) fn index_parts(
         &self,
         catalog: &Catalog,
-        (file, index): (&File, usize),
+        file: &File,
+        index: usize,
         footer: &ParquetMetaData,
     ) -> Vec<IndexPart> {
-        index::parts(&self.columns(), &self.equalities(), catalog, (file, index), footer)
+        index::parts(&self.columns(), &self.equalities(), catalog, file, index, footer)
     }
 
     fn decide(&self, stored: SeenGroup<'_>) -> RowGroupMatch {

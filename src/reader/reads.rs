@@ -200,7 +200,7 @@ impl Reads {
     /// The memory that a row group of `rows` rows, or the largest of its pieces, takes while no other row
     /// group is in memory. Lists of row numbers take `listed` bytes for
     /// each row.
-    pub(crate) fn alone(&self, (group, rows): (usize, u32), listed: u64) -> Alone {
+    pub(crate) fn alone(&self, group: usize, rows: u32, listed: u64) -> Alone {
         let with_lists =
             |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
         let of_piece = |piece: &Piece| with_lists(self.piece_cost(piece), piece.rows);
@@ -226,7 +226,7 @@ impl Reads {
             true => "to fetch, to decode and to shuffle",
             false => "to fetch and to decode",
         };
-        let admitted = budget.admit((what, purpose), alone.bytes, memory_for);
+        let admitted = budget.admit(what, purpose, alone.bytes, memory_for);
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[alone.group])))
     }
 

@@ -17,6 +17,7 @@ use super::budget::Permit;
 use super::fetch::Fetcher;
 use super::placed::Rows;
 use super::row_cache::Kept;
+use super::row_memory::Staying;
 use crate::batch::{compact, is_narrow};
 use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
 use crate::shard::Part;
@@ -70,11 +71,11 @@ impl Resident {
 
     /// The rows of a part, without a permit.
     pub(crate) fn alone(samples: &EpochSamples, part: Part, rows: RecordBatch) -> Self {
-        Resident::among(samples, part, (Rows::new(rows, None), 0))
+        Resident::among(samples, part, Rows::new(rows, None), 0)
     }
 
     /// The rows of a part that begin at row `base` of `rows`.
-    fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
+    fn among(samples: &EpochSamples, part: Part, rows: Arc<Rows>, base: u32) -> Self {
         let (rows, numbers) = (CurrentRows::new(rows), RowNumbers::Part(samples.rows_of(&part)));
         Resident {
             part,
@@ -107,16 +108,15 @@ impl Resident {
         let parts = parts.into_iter().map(|(part, permit)| {
             let base = next;
             next += part.rows;
-            Resident::among(samples, part, (rows.clone(), base)).under(fetcher, permit)
+            Resident::among(samples, part, rows.clone(), base).under(fetcher, permit)
         });
         parts.collect()
     }
 
-    /// The rows of a part whose row group is kept in memory between epochs, which needs no permit. The
-    /// selected rows of the row group begin at row `base` of `rows`.
-    pub(crate) fn staying(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
-        let base = base + samples.decoded(&part).start;
-        Resident::among(samples, part, (rows, base))
+    /// The rows of a part whose row group is kept in memory between epochs, which needs no permit.
+    pub(crate) fn staying(samples: &EpochSamples, part: Part, group: &Staying) -> Self {
+        let base = group.base + samples.decoded(&part).start;
+        Resident::among(samples, part, group.rows.clone(), base)
     }
 
     /// The rows of a part whose row group was found in the cache. If the rows are mapped, `renewer` fetches

@@ -139,7 +139,7 @@ impl RowCache {
         let Some(pass) = self.gate.enter() else { return Lookup::Miss(None) };
         match self.cache.claim(&self.key(store, catalog, projection, group), CLAIM_PATIENCE) {
             Claim::Ready(entry) => Lookup::Hit(Kept::new(entry), None),
-            Claim::Mine(guard) => self.ours((guard, pass), store, catalog, projection, group),
+            Claim::Mine(guard) => self.ours(self.writer(guard, pass), store, catalog, projection, group),
             Claim::Alone => Lookup::Miss(None),
         }
     }
@@ -160,7 +160,7 @@ impl RowCache {
         }
         let Some(pass) = self.gate.enter() else { return Lookup::Miss(None) };
         match self.cache.claim(&key, Duration::ZERO) {
-            Claim::Mine(guard) => self.ours((guard, pass), store, catalog, projection, group),
+            Claim::Mine(guard) => self.ours(self.writer(guard, pass), store, catalog, projection, group),
             Claim::Ready(_) | Claim::Alone => Lookup::Miss(None),
         }
     }
@@ -189,19 +189,22 @@ impl RowCache {
         entry.is_mapped().then(|| Kept::new(entry))
     }
 
+    fn writer(&self, guard: Guard, pass: Pass) -> CacheWriter {
+        CacheWriter { guard, behind: self.behind.clone(), pass }
+    }
+
     /// Decides how to get the rows of a row group that this process must cache. If the cache is to keep cells
     /// in another form, and has the row group with stored cells, that form is made from these. The stored
     /// cells are copied to memory first: another program could change a mapped byte, and the checksum of the
     /// new entry would then be one of the changed byte.
     fn ours(
         &self,
-        (guard, pass): (Guard, Pass),
+        writer: CacheWriter,
         store: &Store,
         catalog: &Catalog,
         projection: &Projection,
         group: usize,
     ) -> Lookup {
-        let writer = CacheWriter { guard, behind: self.behind.clone(), pass };
         let stored = self.form.as_ref().map(|_| self.in_form(None).key(store, catalog, projection, group));
         match stored.and_then(|key| self.cache.get_copy_instead(&key)) {
             Some(entry) => Lookup::Hit(Kept::new(entry), Some(writer)),

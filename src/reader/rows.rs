@@ -204,7 +204,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let codes = readers[0].coded.map(|coded| coded.of_roots(projection, columns, &roots));
     let codes = |root: usize| codes.as_ref()?[roots.binary_search(&root).ok()?];
     let mut decoders = match are_whole {
-        true => Decoders::new(columns, (&roots, &leaves), codes, rows),
+        true => Decoders::new(columns, &roots, &leaves, codes, rows),
         false => Decoders::none(columns, &roots, &leaves),
     };
     let checked = leaves.iter().map(|&leaf| (leaf, Leaf::for_column(&columns.parquet.columns()[leaf])));
@@ -213,7 +213,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let mut taken = 0;
     for reader in &mut readers {
         let step;
-        (step, taken) = guarded(|| reader.check(&checked, (taken, limit), &mut decoders))?;
+        (step, taken) = guarded(|| reader.check(&checked, taken, limit, &mut decoders))?;
         steps.push(step);
     }
     // A row group of which only some pages were fetched is always read alone.
@@ -308,7 +308,8 @@ impl<'a> RowGroupReader<'a> {
     fn check(
         &mut self,
         leaves: &[(usize, Leaf)],
-        (taken, limit): (u64, u64),
+        taken: u64,
+        limit: u64,
         decoders: &mut Decoders<'_>,
     ) -> Result<(usize, u64)> {
         let rows = self.rows()?;
@@ -423,7 +424,8 @@ impl<'a> RowGroupReader<'a> {
             let chunks = |row_group, mask: &_| {
                 FetchedChunks::new(row_group, mask, bytes, |at| self.page_count(leaves[at]))
             };
-            decode(row_group, &columns.schema, (&[root], place), selection, (rows, step, limit), chunks)
+            let steps = DecodeSteps { rows, step, limit };
+            decode(row_group, &columns.schema, &[root], place, selection, steps, chunks)
         };
         let batch = guarded(decode)?;
         if batch.num_rows() != rows {
@@ -461,13 +463,13 @@ impl<'a> RowGroupReader<'a> {
 
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let row_group = self.footer.row_group(self.stored.index, roots)?;
-        let limits = (self.stored.rows as usize, step, limit);
+        let steps = DecodeSteps { rows: self.stored.rows as usize, step, limit };
         let fields = self.fields_of(roots);
         let leaves = self.footer.columns.leaves_of(roots);
         let chunks = |row_group, mask: &_| {
             FetchedChunks::new(row_group, mask, |range| self.bytes(range), |at| self.page_count(leaves[at]))
         };
-        decode(row_group, schema, (roots, fields), self.selection.clone(), limits, chunks)
+        decode(row_group, schema, roots, fields, self.selection.clone(), steps, chunks)
     }
 
     /// The leaf columns to decode, as indices into the leaves of the columns at `roots`; `None` for all
@@ -534,15 +536,26 @@ impl<'a> RowGroupReader<'a> {
     }
 }
 
-/// Decodes the selected rows of the only row group of `metadata`, `step` of its `rows` rows at a time. The
-/// row group has only the columns at `roots` of `schema`. If `leaves` is given, only these leaves of the
-/// columns are decoded. Fails if rows that are decoded in several steps take more than `limit` bytes.
+/// The steps in which the rows of a row group are decoded.
+struct DecodeSteps {
+    /// The number of rows of the row group.
+    rows: usize,
+    /// The number of rows that are decoded at a time.
+    step: usize,
+    /// The most bytes that rows may take if they are decoded in several steps.
+    limit: u64,
+}
+
+/// Decodes the selected rows of the only row group of `metadata`. The row group has only the columns at
+/// `roots` of `schema`. If `leaves` is given, only these leaves of the columns are decoded. Fails if rows
+/// that are decoded in several steps take more than `limit` bytes.
 fn decode(
     metadata: ParquetMetaData,
     schema: &SchemaRef,
-    (roots, leaves): (&[usize], Option<Vec<usize>>),
+    roots: &[usize],
+    leaves: Option<Vec<usize>>,
     selection: Option<RowSelection>,
-    (rows, step, limit): (usize, usize, u64),
+    DecodeSteps { rows, step, limit }: DecodeSteps,
     chunks: impl FnOnce(ParquetMetaData, &ProjectionMask) -> Result<FetchedChunks>,
 ) -> Result<RecordBatch> {
     let fields = schema.project(roots).or_fail()?.fields;

@@ -134,15 +134,14 @@ pub(crate) async fn matching(filter: &Filter, live: Vec<RowSet>, scanner: &Scann
             match decided {
                 Decided::None => Ok(RowSet::none(live.rows())),
                 Decided::All => Ok(live),
-                Decided::Open => scan((filter, verdicts), scanner, group, live, None).await,
+                Decided::Open => scan(filter, verdicts, scanner, group, live, None).await,
                 Decided::Rows(rows, pages) => {
                     let open = live.intersection(&rows.some);
                     let sure = live.intersection(&rows.all);
                     match open.count() {
                         0 => Ok(sure),
                         _ => {
-                            let found =
-                                scan((filter, verdicts), scanner, group, open, pages.as_ref()).await?;
+                            let found = scan(filter, verdicts, scanner, group, open, pages.as_ref()).await?;
                             Ok(found.union(&sure))
                         }
                     }
@@ -237,7 +236,7 @@ async fn prune_file(
             let matches = filter.prune_stored(catalog, at, of_group, Some(footer));
             let parts = match matches {
                 RowGroupMatch::Some => {
-                    filter.index_parts(catalog, (&catalog.files[file], of_group.index), footer)
+                    filter.index_parts(catalog, &catalog.files[file], of_group.index, footer)
                 }
                 RowGroupMatch::None | RowGroupMatch::All => Vec::new(),
             };
@@ -270,7 +269,7 @@ async fn prune_file(
             bytes = others;
             let at = &catalog.groups[*group];
             let index = GroupIndex::read(parts, own, *stored, footer);
-            let rows = (!parts.is_empty()).then(|| filter.prune_rows(catalog, (at, *stored), footer, &index));
+            let rows = (!parts.is_empty()).then(|| filter.prune_rows(catalog, at, *stored, footer, &index));
             let rows = match rows.flatten() {
                 Some(rows) => rows,
                 None => PrunedRows::alike(*matches, count(stored.rows)?),
@@ -327,14 +326,15 @@ fn joined(
     };
     let pages = match rows.some.count() {
         0 => None,
-        _ => GroupPages::of(catalog, projection, group, &rows.some, locations, true)?,
+        _ => GroupPages::holding(catalog, projection, group, &rows.some, locations, true)?,
     };
     Ok(Decided::Rows(rows, pages))
 }
 
 /// Reads the filter's columns of the `live` rows of one row group, and returns the rows that match.
 async fn scan(
-    (filter, verdicts): (&Filter, &Verdicts),
+    filter: &Filter,
+    verdicts: &Verdicts,
     scanner: &Scanner,
     group: usize,
     live: RowSet,
@@ -368,7 +368,7 @@ async fn columns_of(
     let part = Part { group: group as u32, start: 0, rows: live.count() };
     // If `bytes` do not fit, the error suggests a memory budget of twice as many. This is enough, because
     // batches take only a small part of the budget.
-    let alone = scanner.reads.alone((group, live.count()), 0);
+    let alone = scanner.reads.alone(group, live.count(), 0);
     scanner.reads.admit(&alone, &scanner.budget, |bytes| bytes.saturating_mul(2).max(scanner.least))?;
     let permit = scanner.budget.acquire(scanner.reads.cost(&part).total()).await;
     let chunks = scanner.reads.read_pages(group, pages).await?;

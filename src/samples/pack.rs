@@ -206,12 +206,12 @@ impl Pack {
 
     /// The number that fills up the packs of a column.
     pub(crate) fn value_of(&self, column: &str) -> f64 {
-        self.value.of(column).unwrap_or(0.0)
+        self.value.for_column(column).unwrap_or(0.0)
     }
 
     /// The numbers before and after each list of a column.
     pub(crate) fn marks_of(&self, column: &str) -> PackMarks {
-        let of_column = |mark: &Option<PackValue>| mark.as_ref().and_then(|mark| mark.of(column));
+        let of_column = |mark: &Option<PackValue>| mark.as_ref().and_then(|mark| mark.for_column(column));
         PackMarks { bos: of_column(&self.bos), eos: of_column(&self.eos) }
     }
 
@@ -250,7 +250,7 @@ impl Pack {
         for (option, numbers) in [("bos", self.bos.as_ref()), ("eos", self.eos.as_ref())] {
             self.check_numbers(option, numbers)?;
             if let Some(numbers) = numbers
-                && let Some(name) = self.columns.iter().find(|name| numbers.of(name).is_none())
+                && let Some(name) = self.columns.iter().find(|name| numbers.for_column(name).is_none())
             {
                 let cause = format!("a pack has no `{option}` for {name:?}, but for other columns");
                 return Err(Error::invalid(cause).hint("lists are packed alike: give each column a number"));
@@ -416,7 +416,7 @@ pub enum PackValue {
 
 impl PackValue {
     /// Returns the number for a column; `None` if there are numbers for named columns and none for this one.
-    fn of(&self, column: &str) -> Option<f64> {
+    fn for_column(&self, column: &str) -> Option<f64> {
         match self {
             PackValue::All(value) => Some(*value),
             PackValue::Columns(values) => values.get(column).copied(),

@@ -138,9 +138,11 @@ impl SampleKind for ReshuffledEpoch {
         let draws = Draws::keyed(self.seed, Purpose::Regroup, &[self.epoch, group as u64]);
         Some(Arc::new(match &self.all.kind {
             Regrouped::Packs(pack) if pack.is_split() => split_anew(pack, lengths, draws),
-            Regrouped::Packs(pack) => GroupSamples::of(Packs(vec![packed_anew(pack, lengths, count, draws)])),
+            Regrouped::Packs(pack) => {
+                GroupSamples::new(Packs(vec![packed_anew(pack, lengths, count, draws)]))
+            }
             Regrouped::Buckets(bucket) => {
-                GroupSamples::of(Buckets(vec![bucketed_anew(bucket, lengths, draws)]))
+                GroupSamples::new(Buckets(vec![bucketed_anew(bucket, lengths, draws)]))
             }
         }))
     }
@@ -161,7 +163,7 @@ struct GroupSamples {
 }
 
 impl GroupSamples {
-    fn of(kind: impl SampleKind + 'static) -> Self {
+    fn new(kind: impl SampleKind + 'static) -> Self {
         GroupSamples { kind: Arc::new(kind), order: None }
     }
 }

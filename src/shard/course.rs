@@ -152,6 +152,13 @@ enum End {
     At(Vec<u64>),
 }
 
+/// The source that runs out of rows in the next step, and the number of rows that it has left.
+#[derive(Clone, Copy)]
+struct EndingSource {
+    source: usize,
+    left: u64,
+}
+
 impl Making<'_> {
     fn left(&self, source: usize) -> u64 {
         self.rule.rows[source].saturating_sub(self.taken[source])
@@ -208,16 +215,16 @@ impl Making<'_> {
         }
     }
 
-    /// Adds a step with the `last` rows of the source `ending`, and rows of the others in proportion to
+    /// Adds a step with all rows that the source `ending` has left, and rows of the others in proportion to
     /// `units`, rounded up or down to whole units.
-    fn short(&mut self, (ending, last): (usize, u64), units: &[u64], up: bool) {
+    fn short(&mut self, ending: EndingSource, units: &[u64], up: bool) {
         let unit = self.rule.unit;
         let share = |source: usize| {
-            if source == ending {
-                return last;
+            if source == ending.source {
+                return ending.left;
             }
-            let exact = u128::from(units[source]) * u128::from(last);
-            let whole = u128::from(units[ending] * unit);
+            let exact = u128::from(units[source]) * u128::from(ending.left);
+            let whole = u128::from(units[ending.source] * unit);
             let units = if up { exact.div_ceil(whole) } else { exact / whole };
             units as u64 * unit
         };
@@ -229,14 +236,13 @@ impl Making<'_> {
     }
 
     /// The source that runs out of rows first (or last, if `smallest` is false) when all give rows in
-    /// proportion to `units`, and the number of rows that it has left. Sources without units, and those for
-    /// which `left` is `None`, do not count.
+    /// proportion to `units`. Sources without units, and those for which `left` is `None`, do not count.
     fn ending(
         &self,
         units: &[u64],
         left: impl Fn(usize) -> Option<u64>,
         smallest: bool,
-    ) -> Option<(usize, u64)> {
+    ) -> Option<EndingSource> {
         let gets = |source: &usize| units[*source] > 0 && left(*source).is_some();
         let rows = |source: usize| left(source).unwrap_or(0);
         let product = |source: usize, other: usize| u128::from(rows(source)) * u128::from(units[other]);
@@ -245,7 +251,7 @@ impl Making<'_> {
             let is_more = product(other, one) > product(one, other);
             if if smallest { is_less } else { is_more } { other } else { one }
         });
-        ending.map(|source| (source, rows(source)))
+        ending.map(|source| EndingSource { source, left: rows(source) })
     }
 
     /// The number of steps for which no source needs more rows than it has.
@@ -281,7 +287,7 @@ impl Making<'_> {
             if let End::At(units) = self.full(&weights, change, Making::within) {
                 if let Some(ending) = self.ending(&units, |source| Some(self.left(source)), true) {
                     self.short(ending, &units, false);
-                    is_over[ending.0] = true;
+                    is_over[ending.source] = true;
                 }
                 (0..is_over.len()).for_each(|source| is_over[source] |= self.left(source) == 0);
             }
@@ -320,9 +326,9 @@ impl Making<'_> {
             let End::At(units) = self.full(&weights, change, most) else { continue };
             let room = |source: usize| (!is_over[source]).then(|| self.room(source));
             let ended = self.ending(&units, room, true);
-            if let Some(ended) = ended.filter(|(source, rows)| *rows < units[*source] * self.rule.unit) {
+            if let Some(ended) = ended.filter(|ended| ended.left < units[ended.source] * self.rule.unit) {
                 self.short(ended, &units, false);
-                is_over[ended.0] = true;
+                is_over[ended.source] = true;
                 (0..is_over.len()).for_each(|source| is_over[source] |= self.room(source) == 0);
                 continue;
             }

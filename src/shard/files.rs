@@ -54,7 +54,7 @@ impl CountedFile<'_> {
 }
 
 impl SavedFiles {
-    pub(crate) fn of<'a>(rows: u64, files: impl Iterator<Item = CountedFile<'a>>) -> Self {
+    pub(crate) fn new<'a>(rows: u64, files: impl Iterator<Item = CountedFile<'a>>) -> Self {
         let (mut count, mut sums) = (0, [0; TABLES * BUCKETS]);
         for file in files {
             count += 1;
@@ -147,7 +147,7 @@ mod tests {
         let files = |all: &[(String, u64)]| -> Vec<(String, u64)> { all.to_vec() };
         let (then, now) = (files(then), files(now));
         let counted = |all: &'_ [(String, u64)]| -> SavedFiles {
-            SavedFiles::of(
+            SavedFiles::new(
                 10 * all.len() as u64,
                 all.iter().map(|(path, content)| CountedFile { path, content: *content }),
             )
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn it_is_small_and_a_damaged_one_gives_counts_alone() {
-        let saved = SavedFiles::of(1, std::iter::once(CountedFile { path: "a", content: 1 }));
+        let saved = SavedFiles::new(1, std::iter::once(CountedFile { path: "a", content: 1 }));
         assert!(serde_json::to_string(&saved).unwrap().len() < 600);
         let damaged = SavedFiles { sums: "é".repeat(300), ..saved.clone() };
         assert_eq!(

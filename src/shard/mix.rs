@@ -218,7 +218,8 @@ impl MixedEpoch {
         if is_empty && step.rows.iter().position(|rows| *rows > 0) == Some(source) {
             return vec![self.repeated(step, source, split)];
         }
-        self.cut(step, source, mine[source], split)
+        let (from, to) = mine[source];
+        self.cut(step, source, from..to, split)
     }
 
     /// The passes over a source that contribute rows to a step.
@@ -227,15 +228,9 @@ impl MixedEpoch {
         before / size..=(before + step.rows[source]).saturating_sub(1) / size
     }
 
-    /// The rows `from..to` of a source in a step, sorted by lane.
-    fn cut(
-        &self,
-        step: &MixedStep,
-        source: usize,
-        (low, high): (u64, u64),
-        split: &MixSplit,
-    ) -> Vec<(u64, Share)> {
-        if low == high {
+    /// A range of a source's rows in a step, sorted by lane.
+    fn cut(&self, step: &MixedStep, source: usize, rows: Range<u64>, split: &MixSplit) -> Vec<(u64, Share)> {
+        if rows.is_empty() {
             return Vec::new();
         }
         let (lanes, size) = (u64::from(split.lanes), self.sizes[source].max(1));
@@ -252,8 +247,8 @@ impl MixedEpoch {
                 // The pass begins with lane `first % lanes`, which is lane 0 in the order of the pass.
                 let number = (lane + lanes - first % lanes) % lanes;
                 let from = lane_position(number, lanes, begin.saturating_sub(first));
-                let rows = lane_position(number, lanes, share.end) - from;
-                let (mine_from, mine_to) = (low.max(before), high.min(before + rows));
+                let count = lane_position(number, lanes, share.end) - from;
+                let (mine_from, mine_to) = (rows.start.max(before), rows.end.min(before + count));
                 if mine_from < mine_to {
                     share.spans.push(LaneSpan {
                         lane: number as u32,
@@ -261,7 +256,7 @@ impl MixedEpoch {
                         to: from + mine_to - before,
                     });
                 }
-                before += rows;
+                before += count;
             }
         }
         shares.retain(|(_, share)| !share.spans.is_empty());

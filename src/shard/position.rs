@@ -395,7 +395,8 @@ impl OrderId {
 
 impl Position {
     pub(crate) fn new(
-        (epoch, row): (u64, u64),
+        epoch: u64,
+        row: u64,
         sources: Vec<SavedSource>,
         split: SavedSplit,
         mix: Option<SavedMix>,

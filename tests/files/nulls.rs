@@ -44,7 +44,7 @@ fn loader(dir: &TempDir) -> LoaderBuilder {
     let loader = Dataset::open(dir.path()).unwrap().loader().batch_size(5);
     loader
         .decode("image", Image::random_resized_crop(8).flip().emit_geometry())
-        .follow("classes", Mask::of("image"))
+        .follow("classes", Mask::following("image"))
         .decode_tensor("x", Tensor::new(DataType::Float32, [2]))
 }
 

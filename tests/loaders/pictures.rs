@@ -156,15 +156,15 @@ pub(crate) fn with_objects(builder: LoaderBuilder, image: &Image) -> LoaderBuild
     let [boxes, _, masks] = OF_OBJECTS;
     builder
         .decode("image", image.clone())
-        .follow(boxes, Boxes::of("image").min_visible(MIN_VISIBLE).along(["objects.*"]))
-        .follow(masks, Masks::of("image"))
+        .follow(boxes, Boxes::following("image").min_visible(MIN_VISIBLE).along(["objects.*"]))
+        .follow(masks, Masks::following("image"))
 }
 
 /// The objects of a row that are delivered, moved with their image: sides, label and mask.
 pub(crate) fn visible(table: &TableOnDisk, image: &Image, id: u64, key: RowKey) -> Vec<VisibleObject> {
     let corners = table.corners(id);
     let drawing = Drawing::from(key).around(&corners, false);
-    let drawn = Drawn::of(image, &table.image(id).unwrap(), drawing).unwrap();
+    let drawn = Drawn::probe(image, &table.image(id).unwrap(), drawing).unwrap();
     let area = |[left, top, right, bottom]: [f64; 4]| (right - left) * (bottom - top);
     let objects = table.objects(id).into_iter().filter_map(|Object { corners, label }| {
         let whole = drawn.corners(corners);
@@ -175,7 +175,7 @@ pub(crate) fn visible(table: &TableOnDisk, image: &Image, id: u64, key: RowKey) 
         let mut mask = vec![0; (image.size().height * image.size().width) as usize];
         let (points, workspace) = (polygon(corners), Workspace::of_loader(1 << 26, 1));
         let instance = Instance::Polygons(&[&points]);
-        decode_instance(&workspace, image, &drawn, (instance, None), &mut mask).unwrap();
+        decode_instance(&workspace, image, &drawn, instance, None, &mut mask).unwrap();
         Some((seen.map(|side| side as f32), label, mask))
     });
     objects.collect()

@@ -271,9 +271,9 @@ fn a_mix_of_one_source_is_a_mix_in_all_that_it_says() {
     }
     assert_eq!(mix.warm(|_, _| ()).unwrap_err().kind(), ErrorKind::Invalid);
     // The state alone is enough to find the rows.
-    let run = Rewind::of([(a.clone(), Deny::default())], &of_mix).unwrap();
+    let run = Rewind::new([(a.clone(), Deny::default())], &of_mix).unwrap();
     assert_eq!(run.step_of_run(9, 0).unwrap(), mix.which(1, 2, 0).unwrap());
     assert_eq!((run.world(), run.steps(), run.locate(9).unwrap()), (1, 7, (1, 2)));
-    let error = Rewind::of([], &of_one).unwrap_err();
+    let error = Rewind::new([], &of_one).unwrap_err();
     assert!(error.to_string().starts_with("the state is of one data set, but 0 were given"), "{error}");
 }

@@ -355,7 +355,7 @@ fn each_source_gives_its_own_samples_in_their_order_and_a_position_resumes_on_an
             serde_json::from_str(&serde_json::to_string(&passing.position()).unwrap()).unwrap();
         held(&here.tail(world, &saved, None), &expected, "with the steps of the position passed over");
         let sources = here.sources.iter().map(|source| (source.dataset.clone(), Default::default()));
-        let rewind = Rewind::of(sources, &saved).unwrap();
+        let rewind = Rewind::new(sources, &saved).unwrap();
         let passed = rewind.step_of_run(skip.0, 0).unwrap();
         assert_eq!(here.named(passed), here.named(alone.rewind().unwrap().step_of_run(skip.0, 0).unwrap()));
         let said: Vec<_> = rewind.batches(saved.epoch, 0).unwrap().map(|batch| here.named(batch)).collect();
@@ -497,7 +497,7 @@ fn rows_that_are_denied_from_a_step_on_do_not_come_and_all_others_keep_their_pla
             false => without.unwrap(),
         }
         let sources = here.sources.iter().map(|source| (source.dataset.clone(), Deny::default()));
-        Rewind::of(sources, &saved).unwrap();
+        Rewind::new(sources, &saved).unwrap();
     }
 }
 

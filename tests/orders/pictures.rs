@@ -105,7 +105,7 @@ impl Pictures {
             PictureForm::WithObjects => {
                 let objects = self.objects();
                 let along = [format!("{objects}.*")];
-                let boxes = Boxes::of(&self.name).min_visible(MIN_VISIBLE).along(along);
+                let boxes = Boxes::following(&self.name).min_visible(MIN_VISIBLE).along(along);
                 let crop = Image::random_crop(SIDE / 2).flip().emit_geometry();
                 let builder = builder.flatten([objects.as_str()]).decode(&self.name, crop);
                 builder.follow(format!("{objects}.box"), boxes)

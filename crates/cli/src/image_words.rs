@@ -25,7 +25,7 @@ pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
         };
     }
     image.validate().map_err(|error| error.to_string())?;
-    Ok((column.to_owned(), of.map_or(image.clone(), |of| image.of(of))))
+    Ok((column.to_owned(), of.map_or(image.clone(), |of| image.following(of))))
 }
 
 /// Parses the word that says which part of an image is kept and at which size, such as rrc224.
@@ -55,12 +55,12 @@ mod tests {
         let shape = |text| parse_image(text).map(|(column, image)| (column, image.shape()));
         assert_eq!(shape("image=rrc224"), Ok(("image".into(), [224, 224, 3])));
         let (_, depth) = parse_image("depth=resize224x112:image").unwrap();
-        assert_eq!(depth, Image::resize(224, 112).of("image"));
+        assert_eq!(depth, Image::resize(224, 112).following("image"));
         assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
         assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
         let (_, raw) = parse_image("x=rrc224,raw299x300x3,bicubic:image").unwrap();
         let crop = Image::random_resized_crop(224).flip().raw(Raw::new((299, 300), 3));
-        assert_eq!(raw, crop.resampling(Resampling::Bicubic).of("image"));
+        assert_eq!(raw, crop.resampling(Resampling::Bicubic).following("image"));
         assert_eq!(
             parse_image("x=center8,lanczos").unwrap().1,
             Image::center_crop(8).resampling(Resampling::Lanczos)

@@ -26,7 +26,7 @@ struct Corner {
 
 impl Affine {
     /// Writes the transformed image of this size to `to`. Pixels are interleaved.
-    pub(super) fn pixels(&self, from: &[u8], size: Size, (channels, depth): (usize, Depth), to: &mut [u8]) {
+    pub(super) fn pixels(&self, from: &[u8], size: Size, channels: usize, depth: Depth, to: &mut [u8]) {
         match depth {
             Depth::Eight => self.levels(from, size, channels, self.fill, to),
             Depth::Sixteen => {
@@ -135,7 +135,8 @@ mod tests {
             Affine { rows, interpolation, fill: [9; RGB] }.pixels(
                 &[1, 2, 3, 4],
                 size,
-                (LUMA, Depth::Eight),
+                LUMA,
+                Depth::Eight,
                 &mut to,
             );
             assert_eq!(to, [9, 1, 2, 3]);

@@ -9,19 +9,22 @@ use super::spec::{Image, Size};
 
 /// Moves an image of the size `shown` from the start of the slot to its position on the canvas, and fills the
 /// rest of the canvas.
-pub(super) fn spread_image(image: &Image, shown: (Size, Corner), slot: &mut [u8]) {
+pub(super) fn spread_image(image: &Image, shown: Size, corner: Corner, slot: &mut [u8]) {
     match image.pixel_type() {
-        PixelType::U8 => spread_type(image, shown, slot, |value| [value as u8]),
-        PixelType::U16 => spread_type(image, shown, slot, |value| (value as u16).to_ne_bytes()),
-        PixelType::F16 => spread_type(image, shown, slot, |value| f16::from_f32(value).to_ne_bytes()),
-        PixelType::BF16 => spread_type(image, shown, slot, |value| bf16::from_f32(value).to_ne_bytes()),
-        PixelType::F32 => spread_type(image, shown, slot, f32::to_ne_bytes),
+        PixelType::U8 => spread_type(image, shown, corner, slot, |value| [value as u8]),
+        PixelType::U16 => spread_type(image, shown, corner, slot, |value| (value as u16).to_ne_bytes()),
+        PixelType::F16 => spread_type(image, shown, corner, slot, |value| f16::from_f32(value).to_ne_bytes()),
+        PixelType::BF16 => {
+            spread_type(image, shown, corner, slot, |value| bf16::from_f32(value).to_ne_bytes())
+        }
+        PixelType::F32 => spread_type(image, shown, corner, slot, f32::to_ne_bytes),
     }
 }
 
 fn spread_type<const BYTES: usize>(
     image: &Image,
-    (shown, corner): (Size, Corner),
+    shown: Size,
+    corner: Corner,
     slot: &mut [u8],
     bytes_of: impl Fn(f32) -> [u8; BYTES],
 ) {
@@ -29,20 +32,20 @@ fn spread_type<const BYTES: usize>(
     let fill = image.fill.unwrap_or_default().map(bytes_of);
     let fill = fill[..channels].as_flattened();
     if image.pixel_layout() == Layout::Nhwc {
-        return spread(slot, (shown, corner), canvas, fill);
+        return spread(slot, shown, corner, canvas, fill);
     }
     let area = |size: Size| size.height as usize * size.width as usize * BYTES;
     // The last plane is moved first, so that no plane is overwritten before it is moved.
     for (plane, fill) in fill.chunks_exact(BYTES).enumerate().rev() {
         let from = plane * area(shown);
         slot.copy_within(from..from + area(shown), plane * area(canvas));
-        spread(&mut slot[plane * area(canvas)..][..area(canvas)], (shown, corner), canvas, fill);
+        spread(&mut slot[plane * area(canvas)..][..area(canvas)], shown, corner, canvas, fill);
     }
 }
 
 /// Moves the rows of an image of the size `shown` from the start of a plane to their positions on the canvas,
 /// where `corner` is the image's upper left corner. Fills the rest of the canvas with `pixel`.
-pub(super) fn spread(plane: &mut [u8], (shown, corner): (Size, Corner), canvas: Size, pixel: &[u8]) {
+pub(super) fn spread(plane: &mut [u8], shown: Size, corner: Corner, canvas: Size, pixel: &[u8]) {
     let (from, to) = (shown.width as usize * pixel.len(), canvas.width as usize * pixel.len());
     let (left, top) = (corner.left as usize * pixel.len(), corner.top as usize);
     let height = shown.height as usize;
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
 
     fn spread(image: &Image, shown: Size, slot: &mut [u8]) {
-        spread_image(image, (shown, corner(image, shown)), slot);
+        spread_image(image, shown, corner(image, shown), slot);
     }
 
     const SHOWN: Size = Size { height: 2, width: 1 };

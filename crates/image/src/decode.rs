@@ -97,7 +97,7 @@ pub fn decode_views(workspace: &Workspace, encoded: &[u8], views: &mut [View<'_>
         return Scratch::with(workspace.own(), |Scratch { stages, .. }| {
             views.iter_mut().try_for_each(|View { image, drawing, slot }| {
                 let frame_of = |width, height| drawing.frame(image, width, height);
-                raw::decode_into(image, raw, encoded, &frame_of, slot, (stages, workspace))
+                raw::decode_into(image, raw, encoded, &frame_of, slot, stages, workspace)
             })
         });
     }
@@ -105,7 +105,7 @@ pub fn decode_views(workspace: &Workspace, encoded: &[u8], views: &mut [View<'_>
     Scratch::with(workspace.own(), |scratch| {
         if kept::is_decoded(encoded) {
             return views.iter_mut().try_for_each(|View { image, drawing, slot }| {
-                kept::decode_into(image, encoded, *drawing, slot, (scratch, workspace))
+                kept::decode_into(image, encoded, *drawing, slot, scratch, workspace)
             });
         }
         let shown = views.iter_mut().map(|View { image, drawing, slot }| {
@@ -113,11 +113,11 @@ pub fn decode_views(workspace: &Workspace, encoded: &[u8], views: &mut [View<'_>
         });
         let (shown, Scratch { decoder, stages }) = (&mut shown.collect::<Vec<_>>(), scratch);
         if jpeg::is_coefficients(encoded) {
-            decoder.decode_coefficients(first, encoded, shown, (stages, workspace))
+            decoder.decode_coefficients(first, encoded, shown, stages, workspace)
         } else if is_jpeg(encoded) {
-            decoder.decode_into(first, encoded, shown, (stages, workspace))
+            decoder.decode_into(first, encoded, shown, stages, workspace)
         } else {
-            raster::decode_into(first, encoded, shown, (stages, workspace))
+            raster::decode_into(first, encoded, shown, stages, workspace)
         }
     })
 }

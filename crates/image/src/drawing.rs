@@ -36,7 +36,7 @@ impl<'a> Drawing<'a> {
     /// The crop, size and flips of an image of this width and height. If the spec applies the EXIF
     /// orientation, the width and the height are those of the turned image.
     pub(super) fn frame(self, image: &Image, width: u32, height: u32) -> Frame {
-        let own = Frame::draw_around(image, (width, height), self.key, self.boxes);
+        let own = Frame::draw_around(image, width, height, self.key, self.boxes);
         let Some(of) = self.of else { return own };
         let shown = own.showing(of.frame.sampling.scaled(of.seen(), Size { height, width }));
         match image.framing {
@@ -68,8 +68,8 @@ mod tests {
     }
 
     /// The pixels of an image that is cropped and mirrored like another image.
-    fn following(image: &Image, file: &[u8], (other, of): (&Image, &[u8]), key: RowKey) -> Vec<u8> {
-        let drawn = Drawn::of(other, of, key).unwrap();
+    fn following(image: &Image, file: &[u8], other: &Image, of: &[u8], key: RowKey) -> Vec<u8> {
+        let drawn = Drawn::probe(other, of, key).unwrap();
         let mut slot = vec![0; image.bytes_per_image()];
         let workspace = Workspace::of_one(1 << 24);
         decode_within(&workspace, image, file, Drawing::following(key, &drawn), &mut slot).unwrap();
@@ -88,11 +88,11 @@ mod tests {
         ] {
             let other = colours(other);
             for image in [colours(Image::resize(32, 32)), other.clone()] {
-                let image = image.of("other").shown_as(&other).unwrap();
+                let image = image.following("other").shown_as(&other).unwrap();
                 for key in (0..20).map(RowKey) {
                     let mut expected = vec![0; other.bytes_per_image()];
                     decode_into(&other, &file, key, &mut expected).unwrap();
-                    assert!(following(&image, &file, (&other, &file), key) == expected, "{other}, {key:?}");
+                    assert!(following(&image, &file, &other, &file, key) == expected, "{other}, {key:?}");
                 }
             }
         }
@@ -102,10 +102,10 @@ mod tests {
     fn the_part_is_a_share_of_each_image() {
         let (large, small) = (jpeg(320, 240), jpeg(80, 60));
         let other = Image::random_resized_crop(64).flip();
-        let image = Image::resize(16, 16).of("other").shown_as(&other).unwrap();
+        let image = Image::resize(16, 16).following("other").shown_as(&other).unwrap();
         for key in (0..20).map(RowKey) {
-            let of = Drawn::of(&other, &large, key).unwrap();
-            let own = Drawn::of(&image, &small, Drawing::following(key, &of)).unwrap();
+            let of = Drawn::probe(&other, &large, key).unwrap();
+            let own = Drawn::probe(&image, &small, Drawing::following(key, &of)).unwrap();
             let (of, own) = (of.numbers(), own.numbers());
             for at in 0..4 {
                 assert!((of[at] / 4.0 - own[at]).abs() < 1e-3, "{of:?} {own:?}");
@@ -118,13 +118,13 @@ mod tests {
     fn a_kept_image_follows_as_its_file_does() {
         let (large, small) = (jpeg(320, 240), jpeg(90, 120));
         let other = Image::random_resized_crop(48).scale((0.3, 1.0)).flip();
-        let image = Image::resize(16, 16).of("other").shown_as(&other).unwrap();
+        let image = Image::resize(16, 16).following("other").shown_as(&other).unwrap();
         for form in [Form::Pixels, Form::Coefficients] {
             let kept = image.keep(form, &small).unwrap();
             assert!(kept[..] != small[..]);
             for key in (0..20).map(RowKey) {
-                let truth = following(&image, &small, (&other, &large), key);
-                assert!(following(&image, &kept, (&other, &large), key) == truth, "{form:?}");
+                let truth = following(&image, &small, &other, &large, key);
+                assert!(following(&image, &kept, &other, &large, key) == truth, "{form:?}");
             }
         }
     }
@@ -142,11 +142,11 @@ mod tests {
             (Image::resize(8, 8).vertical_flip(), &crop, "a flip"),
             (Image::resize(8, 8).random_rotation((0.0, 8.0)), &crop, "a rotation"),
         ] {
-            let error = image.of("image").shown_as(other).unwrap_err();
+            let error = image.following("image").shown_as(other).unwrap_err();
             assert!(error.to_string().contains(said), "{error}");
         }
         for image in [Image::resize(8, 9), Image::random_resized_crop(8).flip(), crop.clone()] {
-            assert!(image.of("image").shown_as(&crop).unwrap().is_random());
+            assert!(image.following("image").shown_as(&crop).unwrap().is_random());
         }
     }
 }

@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn a_stretched_and_mirrored_image_takes_its_boxes_along() {
         let image = Image::resize(20, 40).flip_with(1.0);
-        let drawn = Drawn::of(&image, &jpeg(80, 100), RowKey(1)).unwrap();
+        let drawn = Drawn::probe(&image, &jpeg(80, 100), RowKey(1)).unwrap();
         assert_eq!(drawn.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 2.0, 40.0, 6.0]);
         assert_eq!(drawn.point(0.0, 10.0), (39.0, 2.0));
-        let both = Drawn::of(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
+        let both = Drawn::probe(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
         assert_eq!(both.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 14.0, 40.0, 18.0]);
         assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0, 0.0]);
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_point_on_the_border_of_a_crop_is_not_shown() {
         let image = Image::center_crop(20).resize_shorter(30).flip_with(1.0);
-        let drawn = Drawn::of(&image, &jpeg(40, 30), RowKey(1)).unwrap();
+        let drawn = Drawn::probe(&image, &jpeg(40, 30), RowKey(1)).unwrap();
         // The crop is from column 10 to 30 and from row 5 to 25.
         for (x, y, shown) in [
             (10.5, 24.5, true),
@@ -183,13 +183,13 @@ mod tests {
     #[test]
     fn boxes_and_points_are_where_a_centered_image_is() {
         let image = Image::fit((12, 21)).centered().flip_with(1.0);
-        let drawn = Drawn::of(&image, &jpeg(10, 8), RowKey(1)).unwrap();
+        let drawn = Drawn::probe(&image, &jpeg(10, 8), RowKey(1)).unwrap();
         // The image's upper left corner is at (5, 2) of the canvas.
         assert_eq!(drawn.corners([0.0, 1.0, 4.0, 6.0]), [11.0, 3.0, 15.0, 8.0]);
         assert_eq!(drawn.point(0.0, 1.0), (14.0, 3.0));
         assert_eq!(drawn.clipped([0.0, 0.0, 30.0, 30.0]), [5.0, 2.0, 15.0, 10.0]);
         let turned = image.random_rotation((180.0, 180.0));
-        let drawn = Drawn::of(&turned, &jpeg(10, 8), RowKey(1)).unwrap();
+        let drawn = Drawn::probe(&turned, &jpeg(10, 8), RowKey(1)).unwrap();
         let (x, y) = drawn.point(0.0, 1.0);
         assert!((x - 5.0).abs() < 1e-9 && (y - 8.0).abs() < 1e-9, "{x}, {y}");
         let found = drawn.turned([11.0, 3.0, 15.0, 8.0]).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_not_visible_is_empty_at_the_border() {
         let image = Image::center_crop(10).resize_shorter(20);
-        let drawn = Drawn::of(&image, &jpeg(40, 40), RowKey(1)).unwrap();
+        let drawn = Drawn::probe(&image, &jpeg(40, 40), RowKey(1)).unwrap();
         let clipped = |corners| drawn.clipped(drawn.corners(corners));
         assert_eq!(clipped([0.0, 0.0, 40.0, 40.0]), [0.0, 0.0, 10.0, 10.0]);
         assert_eq!(clipped([12.0, 0.0, 20.0, 4.0]), [1.0, 0.0, 5.0, 0.0]);
@@ -215,10 +215,10 @@ mod tests {
             let kept = image.keep(form, &file).unwrap();
             assert_ne!(&kept[..], &file[..]);
             for key in (0..50).map(RowKey) {
-                let drawn = Drawn::of(&image, &file, key).unwrap();
-                assert_eq!(Drawn::of(&image, &kept, key).unwrap(), drawn);
+                let drawn = Drawn::probe(&image, &file, key).unwrap();
+                assert_eq!(Drawn::probe(&image, &kept, key).unwrap(), drawn);
             }
         }
-        assert!(Drawn::of(&image, b"text", RowKey(0)).is_err());
+        assert!(Drawn::probe(&image, b"text", RowKey(0)).is_err());
     }
 }

@@ -68,11 +68,12 @@ impl Finisher {
         &mut self,
         image: &Image,
         first: usize,
-        (pixels, depth): (&[u8], Depth),
+        pixels: &[u8],
+        depth: Depth,
         slot: &mut [u8],
     ) {
         let Size { height, width } = image.size();
-        let place = (first, height as usize * width as usize);
+        let count = height as usize * width as usize;
         let key = FinishKey {
             pixel_type: image.pixel_type(),
             normalize: image.normalize,
@@ -80,9 +81,9 @@ impl Finisher {
             channels: image.channels(),
         };
         if depth == Depth::Sixteen {
-            return key.write_wide(place, pixels, slot);
+            return key.write_wide(first, count, pixels, slot);
         }
-        let table = self.0.take_if(|table| table.is_for(key)).unwrap_or_else(|| ValueTable::of(key));
-        self.0.insert(table).write(place, pixels, slot);
+        let table = self.0.take_if(|table| table.is_for(key)).unwrap_or_else(|| ValueTable::new(key));
+        self.0.insert(table).write(first, count, pixels, slot);
     }
 }

@@ -35,14 +35,15 @@ impl Frame {
     /// Chooses the changes of an image of `width` x `height` pixels (after its EXIF orientation). The random
     /// number for the horizontal flip is always taken first, so that adding a flip does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
-        Frame::draw_around(image, (width, height), key, BoxesOfImage::default())
+        Frame::draw_around(image, width, height, key, BoxesOfImage::default())
     }
 
     /// Chooses the changes like [`draw`](Self::draw), for an image whose crop may depend on the boxes of its
     /// objects.
     pub(super) fn draw_around(
         image: &Image,
-        (width, height): (u32, u32),
+        width: u32,
+        height: u32,
         key: RowKey,
         boxes: BoxesOfImage<'_>,
     ) -> Frame {

@@ -174,19 +174,20 @@ fn center_crop(image: &Image, width: u32, height: u32) -> Sampling {
     let x_scale = f64::from(width) / f64::from(resized_width);
     let y_scale = f64::from(height) / f64::from(resized_height);
     let part = Rect { x: left, y: top, width: size.width, height: size.height };
-    of_resized(part, (x_scale, y_scale), (width, height), image.resampling)
+    of_resized(part, x_scale, y_scale, Size { height, width }, image.resampling)
 }
 
-/// The box of a `width` x `height` image that becomes the rectangle `part` of the resized image, each pixel
+/// The box of an image of the size `from` that becomes the rectangle `part` of the resized image, each pixel
 /// of which covers `x_scale` x `y_scale` pixels of the image.
 pub(super) fn of_resized(
     part: Rect,
-    (x_scale, y_scale): (f64, f64),
-    (width, height): (u32, u32),
+    x_scale: f64,
+    y_scale: f64,
+    from: Size,
     resampling: Resampling,
 ) -> Sampling {
-    let (x, w) = with_support((part.x, part.width), x_scale, width, resampling);
-    let (y, h) = with_support((part.y, part.height), y_scale, height, resampling);
+    let (x, w) = with_support(part.x, part.width, x_scale, from.width, resampling);
+    let (y, h) = with_support(part.y, part.height, y_scale, from.height, resampling);
     Sampling {
         left: f64::from(part.x) * x_scale,
         top: f64::from(part.y) * y_scale,
@@ -236,7 +237,7 @@ pub(super) fn corner(image: &Image, shown: Size) -> Corner {
 /// Finds the source pixels that are read along one axis for `length` output pixels from `start`, and returns
 /// their start and length. The filter reads `filter.reach()` output pixels around each centre, or source
 /// pixels if the image is enlarged. One more pixel is added for rounding.
-fn with_support((start, length): (u32, u32), scale: f64, limit: u32, filter: Resampling) -> (u32, u32) {
+fn with_support(start: u32, length: u32, scale: f64, limit: u32, filter: Resampling) -> (u32, u32) {
     let reach = scale.max(1.0) * f64::from(filter.reach()) + 1.0;
     let from = (f64::from(start) * scale - reach).floor().max(0.0) as u32;
     let to = (f64::from(start + length) * scale + reach).ceil().min(f64::from(limit)) as u32;

@@ -36,7 +36,8 @@ pub fn decode_instance(
     workspace: &Workspace,
     image: &Image,
     drawn: &Drawn,
-    (instance, size): (Instance<'_>, Option<Size>),
+    instance: Instance<'_>,
+    size: Option<Size>,
     slot: &mut [u8],
 ) -> Result<()> {
     let seen = drawn.seen();
@@ -113,10 +114,10 @@ mod tests {
 
     fn shown(image: &Image, instance: Instance<'_>, size: Option<Size>) -> Result<Vec<u8>> {
         let jpeg = encode_jpeg(&[90; 37 * 53 * 3], SIZE.width, SIZE.height, 90)?;
-        let drawn = Drawn::of(image, &jpeg, RowKey(3))?;
+        let drawn = Drawn::probe(image, &jpeg, RowKey(3))?;
         let mut slot = vec![7; image.size().height as usize * image.size().width as usize];
         let workspace = Workspace::of_one(1 << 20);
-        decode_instance(&workspace, image, &drawn, (instance, size), &mut slot).map(|()| slot)
+        decode_instance(&workspace, image, &drawn, instance, size, &mut slot).map(|()| slot)
     }
 
     /// Polygons, the compressed run lengths that pycocotools makes of them, and their pixels.

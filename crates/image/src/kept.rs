@@ -72,7 +72,8 @@ pub(super) fn decode_into(
     kept: &[u8],
     drawing: Drawing<'_>,
     slot: &mut [u8],
-    (Scratch { decoder, stages }, workspace): (&mut Scratch, &Workspace),
+    Scratch { decoder, stages }: &mut Scratch,
+    workspace: &Workspace,
 ) -> Result<()> {
     let [width, height, channels] = numbers(kept)?;
     check_size(width, height, image.max_pixels)?;
@@ -92,7 +93,7 @@ pub(super) fn decode_into(
             |w, h| frame.scaled(Size { height, width }, Size { height: h, width: w }),
             slot,
         );
-        return decoder.decode_into(image, body, &mut [shown], (stages, workspace));
+        return decoder.decode_into(image, body, &mut [shown], stages, workspace);
     }
     let (frame, width, height) = match image.framing {
         Framing::Fit => (frame.of_shown(), frame.target.width, frame.target.height),

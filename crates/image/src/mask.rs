@@ -90,7 +90,7 @@ pub(super) fn place<const BYTES: usize>(pixels: &[u8], image: &Image, drawn: &Dr
         turn.nearest(&still, target, [0; BYTES], shown);
     }
     if target != image.size() {
-        spread(slot, (target, drawn.frame.corner), image.size(), &[0; BYTES]);
+        spread(slot, target, drawn.frame.corner, image.size(), &[0; BYTES]);
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn decoded(image: &Image, file: &[u8], dtype: MaskType) -> Result<Vec<u8>> {
-        let drawn = Drawn::of(image, file, RowKey(5))?;
+        let drawn = Drawn::probe(image, file, RowKey(5))?;
         let Size { height, width } = image.size();
         let mut slot = vec![77; (height * width) as usize * dtype.bytes()];
         let workspace = Workspace::of_one(image.max_pixels);
@@ -206,7 +206,7 @@ mod tests {
         let crop = Image::center_crop((40, 32)).resize_shorter(48).grayscale().flip_with(1.0);
         for image in [whole, crop] {
             for key in (0..8).map(RowKey) {
-                let drawn = Drawn::of(&image, &file, key).unwrap();
+                let drawn = Drawn::probe(&image, &file, key).unwrap();
                 let mut mask = vec![0; image.bytes_per_image()];
                 let workspace = Workspace::of_one(1 << 20);
                 decode_mask(&workspace, &image, &drawn, &file, MaskType::U8, &mut mask).unwrap();
@@ -223,7 +223,7 @@ mod tests {
         let file = encoded(4, ColorType::Grayscale, BitDepth::Eight, &[0; 8], 2);
         let other = encoded(2, ColorType::Grayscale, BitDepth::Eight, &[0; 8], 4);
         let image = Image::resize(3, 3);
-        let drawn = Drawn::of(&image, &other, RowKey(0)).unwrap();
+        let drawn = Drawn::probe(&image, &other, RowKey(0)).unwrap();
         let workspace = Workspace::of_one(1 << 20);
         let error = decode_mask(&workspace, &image, &drawn, &file, MaskType::U8, &mut [0; 9]).unwrap_err();
         assert_eq!(error.to_string(), "a mask of 4x2 pixels for an image of 2x4");

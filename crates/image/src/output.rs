@@ -103,7 +103,7 @@ impl Output {
             image.validate_depth()?;
         }
         if let Some(repeat) = frame.padding {
-            return self.fill_padded(image, decoded, (frame, repeat), slot);
+            return self.fill_padded(image, decoded, frame, repeat, slot);
         }
         if frame.target == image.size() {
             return self.fill_all(image, decoded, frame, slot);
@@ -111,7 +111,7 @@ impl Output {
         let shown = image.of_size(frame.target);
         self.fill_all(&shown, decoded, frame, &mut slot[..shown.bytes_per_image()])?;
         if !image.is_ragged() {
-            spread_image(image, (frame.target, frame.corner), slot);
+            spread_image(image, frame.target, frame.corner, slot);
         }
         Ok(())
     }
@@ -121,7 +121,8 @@ impl Output {
         &mut self,
         image: &Image,
         decoded: Decoded<'_>,
-        (frame, repeat): (&Frame, Repeat),
+        frame: &Frame,
+        repeat: Repeat,
         slot: &mut [u8],
     ) -> Result<()> {
         let mut padded = std::mem::take(&mut self.padded);
@@ -145,9 +146,9 @@ impl Output {
     ) -> Result<()> {
         let size = image.size();
         if let Some(turn) = &frame.turn {
-            self.fill_turned(image, decoded, (frame, turn), slot)?;
+            self.fill_turned(image, decoded, frame, turn, slot)?;
         } else if is_plain(image) {
-            self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), slot)?;
+            self.resampler.resample(decoded, &frame.sampling, size, frame.mirror, slot)?;
             frame.effects.apply(slot, size, decoded.channels, &mut self.effects);
         } else {
             self.fill_in_form(image, decoded, frame, slot)?;
@@ -174,24 +175,24 @@ impl Output {
             if let Some(pixels) = decoded.shown_whole(&frame.sampling, size)
                 && mirror == Mirror::default()
             {
-                finisher.finish(image, 0, (pixels, decoded.depth), slot);
+                finisher.finish(image, 0, pixels, decoded.depth, slot);
                 return Ok(());
             }
             let strip = target.take(row * STRIP_ROWS.min(height));
             let mut write = |first, pixels: &[u8]| {
-                finisher.finish(image, first * width, (pixels, decoded.depth), slot);
+                finisher.finish(image, first * width, pixels, decoded.depth, slot);
             };
-            if resampler.resample_in_strips(decoded, &frame.sampling, (size, mirror), strip, &mut write) {
+            if resampler.resample_in_strips(decoded, &frame.sampling, size, mirror, strip, &mut write) {
                 return Ok(());
             }
         }
         let target = target.take(row * height);
-        resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
+        resampler.resample(decoded, &frame.sampling, size, Mirror::default(), target)?;
         if decoded.depth == Depth::Eight {
             frame.effects.apply(target, size, decoded.channels, effects);
         }
         mirror_in_place(mirror, target, size, decoded.pixel_bytes());
-        finisher.finish(image, 0, (target, decoded.depth), slot);
+        finisher.finish(image, 0, target, decoded.depth, slot);
         Ok(())
     }
 
@@ -200,22 +201,23 @@ impl Output {
         &mut self,
         image: &Image,
         decoded: Decoded<'_>,
-        (frame, turn): (&Frame, &Turn),
+        frame: &Frame,
+        turn: &Turn,
         slot: &mut [u8],
     ) -> Result<()> {
         let (size, channels, depth) = (image.size(), decoded.channels, decoded.depth);
         let bytes = size.width as usize * size.height as usize * decoded.pixel_bytes();
         let target = self.target.take(bytes);
-        self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), target)?;
+        self.resampler.resample(decoded, &frame.sampling, size, frame.mirror, target)?;
         // The slot has room for the rotated pixels, because every other number type takes at least as many
         // bytes.
-        turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
+        turn.pixels(target, size, channels, depth, &mut slot[..bytes]);
         if depth == Depth::Eight {
             frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.effects);
         }
         if !is_plain(image) {
             target.copy_from_slice(&slot[..bytes]);
-            self.finisher.finish(image, 0, (target, depth), slot);
+            self.finisher.finish(image, 0, target, depth, slot);
         }
         Ok(())
     }
@@ -269,7 +271,7 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth:
         Some(_) => bytes_of_padded(frame, image.channels() * depth.bytes()) as u64,
         None => 0,
     };
-    resampling_bytes(&frame.sampling, reduction, frame.target, (image.channels(), depth))
+    resampling_bytes(&frame.sampling, reduction, frame.target, image.channels(), depth)
         .saturating_add(target)
         .saturating_add(padded)
         .saturating_add(effect_bytes(image))

@@ -89,10 +89,10 @@ impl Image {
     /// size in which the image is shown; otherwise the spec is unchanged. Only the header is read.
     ///
     /// # Errors
-    /// The errors of [`Drawn::of`].
+    /// The errors of [`Drawn::probe`].
     pub fn sized(&self, encoded: &[u8], key: RowKey) -> Result<Image> {
         match self.is_ragged() {
-            true => Ok(self.of_size(Drawn::of(self, encoded, key)?.target())),
+            true => Ok(self.of_size(Drawn::probe(self, encoded, key)?.target())),
             false => Ok(self.clone()),
         }
     }

@@ -156,10 +156,10 @@ fn jittered(image: &Image, seen: Size, draws: &mut Draws) -> Placement {
     };
     let ((y, height), (x, width)) = (part(resized.height, canvas.height), part(resized.width, canvas.width));
     let of = |side: u32, resized: u32| f64::from(side) / f64::from(resized);
-    let scales = (of(seen.width, resized.width), of(seen.height, resized.height));
+    let (x_scale, y_scale) = (of(seen.width, resized.width), of(seen.height, resized.height));
     let part = Rect { x, y, width, height };
     Placement {
-        sampling: of_resized(part, scales, (seen.width, seen.height), image.resampling),
+        sampling: of_resized(part, x_scale, y_scale, seen, image.resampling),
         target: Size { height, width },
         corner: Corner::default(),
         canvas: None,

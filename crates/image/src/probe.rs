@@ -19,7 +19,7 @@ impl Drawn {
     ///
     /// # Errors
     /// Fails if the bytes are not an image, or the image has too many pixels.
-    pub fn of<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
+    pub fn probe<'a>(image: &Image, encoded: &[u8], drawing: impl Into<Drawing<'a>>) -> Result<Drawn> {
         let (width, height) = match packed::unchecked(encoded) {
             kept if image.raw.is_none() && kept::is_kept(kept) => kept::drawn_on(image, kept)?,
             _ => seen_size(image, encoded)?,

@@ -49,10 +49,11 @@ pub(super) fn decode_into(
     image: &Image,
     encoded: &[u8],
     shown: &mut [Shown<'_>],
-    (stages, workspace): (&mut Stages, &Workspace),
+    stages: &mut Stages,
+    workspace: &Workspace,
 ) -> Result<()> {
     let format = sniff(encoded)?;
-    let (whole, _taken) = caught(format, || read(image, encoded, format, shown, (stages, workspace)))?;
+    let (whole, _taken) = caught(format, || read(image, encoded, format, shown, stages, workspace))?;
     stages.fill_from_whole(image.channels(), whole, shown)
 }
 
@@ -63,7 +64,8 @@ fn read<'w>(
     encoded: &[u8],
     format: Format,
     shown: &[Shown<'_>],
-    (stages, workspace): (&mut Stages, &'w Workspace),
+    stages: &mut Stages,
+    workspace: &'w Workspace,
 ) -> Result<(Whole, Option<Taken<'w>>)> {
     let opened = open(encoded, format, image.depth())?;
     let Opened { header: Header { width, height, .. }, orientation, depth, pending } = opened;

@@ -22,7 +22,8 @@ pub(super) fn decode_into(
     cell: &[u8],
     frame_of: &FrameOf<'_>,
     slot: &mut [u8],
-    (stages, workspace): (&mut Stages, &Workspace),
+    stages: &mut Stages,
+    workspace: &Workspace,
 ) -> Result<()> {
     let Size { height, width } = size(raw, cell)?;
     let (frame, channels) = (frame_of(width, height), image.channels());

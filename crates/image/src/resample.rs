@@ -44,15 +44,16 @@ impl Resampler {
         &mut self,
         decoded: Decoded<'_>,
         sampling: &Sampling,
-        (size, mirror): (Size, Mirror),
+        size: Size,
+        mirror: Mirror,
         target: &mut [u8],
     ) -> Result<()> {
-        if self.in_registers(decoded, sampling, (size, mirror), ResizeTarget::Whole(target)) {
+        if self.in_registers(decoded, sampling, size, mirror, ResizeTarget::Whole(target)) {
             return Ok(());
         }
         let view = reduced(sampling.view, decoded.reduction);
         let part = Part::covering(sampling, decoded.reduction, view);
-        self.with_library(decoded, (view, part), (size, sampling.resampling), target)?;
+        self.with_library(decoded, view, part, size, sampling.resampling, target)?;
         mirror_in_place(mirror, target, size, decoded.pixel_bytes());
         Ok(())
     }
@@ -64,11 +65,12 @@ impl Resampler {
         &mut self,
         decoded: Decoded<'_>,
         sampling: &Sampling,
-        target: (Size, Mirror),
+        size: Size,
+        mirror: Mirror,
         strip: &mut [u8],
         write: &mut dyn FnMut(usize, &[u8]),
     ) -> bool {
-        self.in_registers(decoded, sampling, target, ResizeTarget::Strips { strip, write })
+        self.in_registers(decoded, sampling, size, mirror, ResizeTarget::Strips { strip, write })
     }
 
     /// Resizes with AVX-512 or AVX2. Returns false, and leaves the target unchanged, if the machine has
@@ -78,19 +80,27 @@ impl Resampler {
         &mut self,
         decoded: Decoded<'_>,
         sampling: &Sampling,
-        (size, mirror): (Size, Mirror),
+        size: Size,
+        mirror: Mirror,
         mut target: ResizeTarget<'_>,
     ) -> bool {
         let view = reduced(sampling.view, decoded.reduction);
         let part = Part::covering(sampling, decoded.reduction, view);
         sampling.resampling == Resampling::Bilinear
-            && (self.avx512.resize(decoded, (view, part), (size, mirror), &mut target)
-                || self.avx2.resize(decoded, (view, part), (size, mirror), &mut target))
+            && (self.avx512.resize(decoded, view, part, size, mirror, &mut target)
+                || self.avx2.resize(decoded, view, part, size, mirror, &mut target))
     }
 
     /// Processors other than x86-64 have neither AVX-512 nor AVX2.
     #[cfg(not(target_arch = "x86_64"))]
-    fn in_registers(&mut self, _: Decoded<'_>, _: &Sampling, _: (Size, Mirror), _: ResizeTarget<'_>) -> bool {
+    fn in_registers(
+        &mut self,
+        _: Decoded<'_>,
+        _: &Sampling,
+        _: Size,
+        _: Mirror,
+        _: ResizeTarget<'_>,
+    ) -> bool {
         false
     }
 
@@ -99,8 +109,10 @@ impl Resampler {
     fn with_library(
         &mut self,
         decoded: Decoded<'_>,
-        (view, part): (Rect, Part),
-        (size, resampling): (Size, Resampling),
+        view: Rect,
+        part: Part,
+        size: Size,
+        resampling: Resampling,
         target: &mut [u8],
     ) -> Result<()> {
         let pixel = match (decoded.depth, decoded.channels) {
@@ -159,7 +171,8 @@ pub(super) fn resampling_bytes(
     sampling: &Sampling,
     reduction: u32,
     size: Size,
-    (channels, depth): (usize, Depth),
+    channels: usize,
+    depth: Depth,
 ) -> u64 {
     let weight = match depth {
         Depth::Eight => WEIGHT,

@@ -44,10 +44,10 @@ impl Turn {
         }
     }
 
-    /// Writes the rotated image to `to`. The channels of a pixel are interleaved; `form` is the number of
-    /// channels and their depth.
-    pub(super) fn pixels(&self, from: &[u8], size: Size, form: (usize, Depth), to: &mut [u8]) {
-        self.affine().pixels(from, size, form, to);
+    /// Writes the rotated image to `to`. The channels of a pixel are interleaved, and
+    /// their levels have this depth.
+    pub(super) fn pixels(&self, from: &[u8], size: Size, channels: usize, depth: Depth, to: &mut [u8]) {
+        self.affine().pixels(from, size, channels, depth, to);
     }
 
     /// Writes the rotated image to `to`, where each pixel is a copy of the nearest pixel of the original. A
@@ -82,7 +82,8 @@ mod tests {
             turn(90.0, interpolation).pixels(
                 &[1, 2, 3, 4, 5, 6, 7, 8, 10],
                 SIZE,
-                (LUMA, Depth::Eight),
+                LUMA,
+                Depth::Eight,
                 &mut to,
             );
             assert_eq!(to, [3, 6, 10, 2, 5, 8, 1, 4, 7]);
@@ -99,8 +100,8 @@ mod tests {
         for interpolation in Interpolation::ALL {
             for degrees in [0.0, 90.0, 37.0] {
                 let (mut to, mut wide_to) = ([0; 9], [0; 18]);
-                turn(degrees, interpolation).pixels(&eight, SIZE, (LUMA, Depth::Eight), &mut to);
-                turn(degrees, interpolation).pixels(&wide, SIZE, (LUMA, Depth::Sixteen), &mut wide_to);
+                turn(degrees, interpolation).pixels(&eight, SIZE, LUMA, Depth::Eight, &mut to);
+                turn(degrees, interpolation).pixels(&wide, SIZE, LUMA, Depth::Sixteen, &mut wide_to);
                 for (eight, wide) in to.iter().zip(wide_to.as_chunks().0) {
                     let wide = f32::from(u16::from_ne_bytes(*wide)) / f32::from(WIDENING);
                     assert!(
@@ -119,7 +120,8 @@ mod tests {
         turn(90.0, Interpolation::Nearest).pixels(
             &[1, 2, 3, 4, 5, 6, 7, 8, 10],
             size,
-            (RGB, Depth::Eight),
+            RGB,
+            Depth::Eight,
             &mut to,
         );
         assert_eq!(to, [9, 9, 9, 4, 5, 6, 9, 9, 9]);
@@ -127,7 +129,8 @@ mod tests {
         turn(0.0, Interpolation::Bilinear).pixels(
             &[1, 2, 3, 4, 5, 6, 7, 8, 10],
             size,
-            (RGB, Depth::Eight),
+            RGB,
+            Depth::Eight,
             &mut same,
         );
         assert_eq!(same, [1, 2, 3, 4, 5, 6, 7, 8, 10]);

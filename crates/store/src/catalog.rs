@@ -585,7 +585,7 @@ impl Catalog {
         Some(self.row_ids.get_or_init(|| {
             // The rows of a file are added up from `groups`, because the kept footers are encoded.
             let rows = (0..self.files.len()).map(|file| self.rows_of(file));
-            RowIds::of(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
+            RowIds::new(self.files.iter().zip(rows).map(|(file, rows)| (&*file.relative, rows)))
         }))
     }
 

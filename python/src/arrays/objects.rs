@@ -25,7 +25,7 @@ const KNOWN_TEXTS: usize = 64;
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     match texts(py, column) {
         Some(texts) => texts.array(py),
-        None => of(py, values(py, field, column)?.into_iter().map(Ok)),
+        None => object_array(py, values(py, field, column)?.into_iter().map(Ok)),
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn list<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> Py
 }
 
 /// Returns a one-dimensional numpy array of these objects.
-pub(crate) fn of<'py>(
+pub(crate) fn object_array<'py>(
     py: Python<'py>,
     values: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -108,7 +108,7 @@ impl<'py> SharedObjects<'py> {
     /// Python fills a list.
     fn array(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (rows, each_its_own) = (self.indices.len(), self.objects.len() == self.indices.len());
-        let objects = of(py, self.objects.into_iter().map(Ok))?;
+        let objects = object_array(py, self.objects.into_iter().map(Ok))?;
         if each_its_own {
             return Ok(objects);
         }

@@ -34,5 +34,8 @@ fn strings<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<B
 fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     let loads = py.import("json")?.getattr("loads")?;
     let texts = objects::list(py, field, column)?;
-    objects::of(py, texts.iter().map(|text| if text.is_none() { Ok(text) } else { loads.call1((text,)) }))
+    objects::object_array(
+        py,
+        texts.iter().map(|text| if text.is_none() { Ok(text) } else { loads.call1((text,)) }),
+    )
 }

@@ -110,7 +110,7 @@ impl ImageKeys {
     }
 
     /// The key of the image with this number.
-    pub(super) fn of(&self, number: usize) -> RowKey {
+    pub(super) fn key(&self, number: usize) -> RowKey {
         let row = match &self.rows {
             Numbers::From(first) => first + number as u64,
             Numbers::Each(rows) => rows[number],

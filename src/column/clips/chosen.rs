@@ -34,7 +34,7 @@ impl Chosen {
     /// gives its middle image or a random one. This is how temporal segment networks sample (Wang et al.,
     /// ECCV 2016). With a stride, the clip lies in the middle or begins at a random image; if the images end
     /// before the clip, the last one is repeated.
-    pub(super) fn of(self, available: usize, key: RowKey) -> Vec<usize> {
+    pub(super) fn indices(self, available: usize, key: RowKey) -> Vec<usize> {
         // Draws a number from 0 to `below - 1`. The argument `number` makes several draws of one row differ.
         let drawn = |number: usize, below: usize| {
             let RowKey(drawn) = ViewTag::for_view("frames").key(key, number as u32);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn even(frames: Option<usize>, stride: Option<usize>, available: usize) -> Vec<usize> {
-        chosen(frames, stride, FrameSampling::Even).of(available, RowKey(7))
+        chosen(frames, stride, FrameSampling::Even).indices(available, RowKey(7))
     }
 
     #[test]
@@ -95,8 +95,8 @@ mod tests {
             let random = chosen(Some(frames), stride, FrameSampling::Random);
             let mut seen = vec![0_usize; available];
             for key in 0..3000 {
-                let images = random.of(available, RowKey(key));
-                assert_eq!(images, random.of(available, RowKey(key)));
+                let images = random.indices(available, RowKey(key));
+                assert_eq!(images, random.indices(available, RowKey(key)));
                 assert_eq!((images.len(), random.count(available)), (frames, frames));
                 assert!(images.is_sorted() && images[frames - 1] < available);
                 for (at, image) in images.iter().enumerate().filter(|_| stride.is_none()) {

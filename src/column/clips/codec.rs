@@ -93,7 +93,7 @@ impl ClipCodec {
             return Err((0, Error::new(ErrorKind::BadRow, "an empty list where images are needed")));
         }
         let each = self.image.bytes_per_image();
-        let chosen = self.chosen.of(available, key);
+        let chosen = self.chosen.indices(available, key);
         if chosen.len() > self.most {
             let cause = format!("{} images, more than the {} of `at_most`", chosen.len(), self.most);
             return Err((0, Error::new(ErrorKind::BadRow, cause).hint("raise `at_most`, or give `frames`")));
@@ -187,7 +187,8 @@ impl DecodeCells for ClipCodec {
 
     fn decode_row(
         &self,
-        (column, row): (usize, RowCells<'_>),
+        column: usize,
+        row: RowCells<'_>,
         key: RowKey,
         workspace: &Workspace,
         slots: &mut [&mut [u8]],
@@ -222,7 +223,8 @@ impl DecodeCells for ClipCodec {
     fn decode_window(
         &self,
         column: usize,
-        (rows, key): (&[(RowCells<'_>, RowKey)], RowKey),
+        rows: &[(RowCells<'_>, RowKey)],
+        key: RowKey,
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<(), (usize, Error)> {

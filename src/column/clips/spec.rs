@@ -241,7 +241,7 @@ mod tests {
             (Clip::new(Image::fit(8)), "own shape"),
             (Clip::new(Image::fit(8).ragged()), "own shape"),
             (Clip::new(Image::resize(8, 8).emit_geometry()), "leave of and emit_geometry out"),
-            (Clip::new(Image::resize(8, 8).of("x")), "follow others"),
+            (Clip::new(Image::resize(8, 8).following("x")), "follow others"),
             (Clip::new(Image::resize(8, 8).layout(Layout::Nchw)).layout(ClipLayout::Nthwc), "leave one"),
             (Clip::new(Image::resize(0, 8)), "0x8"),
         ] {

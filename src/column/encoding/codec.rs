@@ -221,7 +221,8 @@ impl EncodeCodec {
         let mut codes = Vec::with_capacity(selection.len());
         let mut bad = Vec::new();
         selection.for_each(|source, row| {
-            codes.push(self.code_at(&sources[source], row).unwrap_or_else(|error| {
+            let (items, is_held) = &sources[source];
+            codes.push(self.code_at(items, *is_held, row).unwrap_or_else(|error| {
                 bad.push((codes.len(), error));
                 0
             }));
@@ -277,9 +278,9 @@ impl EncodeCodec {
     }
 
     /// The code of the value at an index of a source.
-    fn code_at(&self, (items, is_held): &(Items<'_>, IsHeld), at: usize) -> Result<i64> {
+    fn code_at(&self, items: &Items<'_>, is_held: IsHeld, at: usize) -> Result<i64> {
         match items.get(at) {
-            Some(Item::Signed(number)) if *is_held => self.code_of_held(number),
+            Some(Item::Signed(number)) if is_held => self.code_of_held(number),
             item => self.code(item),
         }
     }
@@ -295,7 +296,7 @@ impl EncodeCodec {
                 vec![],
             ));
         }
-        let items = (Items::new(lists.values().as_ref())?, is_held);
+        let items = Items::new(lists.values().as_ref())?;
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut lengths = Vec::with_capacity(lists.len());
         let mut bad = Vec::new();
@@ -304,7 +305,9 @@ impl EncodeCodec {
             let offsets = lists.value_offsets();
             let mut list = offsets[row] as usize..offsets[row + 1] as usize;
             let encoded = match lists.is_valid(row) {
-                true => list.try_for_each(|at| self.code_at(&items, at).map(|code| codes.push(code))),
+                true => {
+                    list.try_for_each(|at| self.code_at(&items, is_held, at).map(|code| codes.push(code)))
+                }
                 // If nulls are filled, a null list becomes an empty list.
                 false if self.fill.is_some() => Ok(()),
                 false => self.code(None).map(drop),
@@ -329,7 +332,7 @@ impl EncodeCodec {
         if is_held && let Some(codes) = self.delivered_codes(gathered, lists.values()) {
             return Ok((Arc::new(of(codes).or_fail()?), vec![]));
         }
-        let items = (Items::new(lists.values().as_ref())?, is_held);
+        let items = Items::new(lists.values().as_ref())?;
         let mut codes = Vec::with_capacity(lists.values().len());
         let mut bad = Vec::new();
         for row in 0..lists.len() {
@@ -337,7 +340,8 @@ impl EncodeCodec {
             let begin = lists.value_offset_at(row);
             let mut list = begin..begin + lists.value_length() as usize;
             let encoded = list.try_for_each(|at| {
-                let code = if lists.is_valid(row) { self.code_at(&items, at) } else { self.code(None) };
+                let code =
+                    if lists.is_valid(row) { self.code_at(&items, is_held, at) } else { self.code(None) };
                 code.map(|code| codes.push(code))
             });
             if let Err(error) = encoded {

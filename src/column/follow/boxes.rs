@@ -23,8 +23,8 @@ const ROUNDING: f64 = 1e-4;
 /// ```
 /// use forebay::column::{BoxFormat, Boxes};
 ///
-/// let coco = Boxes::of("image").format(BoxFormat::Xywh);
-/// assert_ne!(coco, Boxes::of("image"));
+/// let coco = Boxes::following("image").format(BoxFormat::Xywh);
+/// assert_ne!(coco, Boxes::following("image"));
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ impl BoxFormat {
 /// use forebay::column::{BoxFormat, Boxes};
 ///
 /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
-/// let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["labels"]);
+/// let boxes = Boxes::following("image").format(BoxFormat::Xywh).min_visible(0.1).along(["labels"]);
 /// dataset
 ///     .loader()
 ///     .decode("image", Image::random_resized_crop(224).flip())
@@ -131,7 +131,7 @@ fn is_zero(number: &f64) -> bool {
 
 impl Boxes {
     /// Boxes that follow the image in the column `image`.
-    pub fn of(image: impl Into<String>) -> Boxes {
+    pub fn following(image: impl Into<String>) -> Boxes {
         Boxes {
             of: image.into(),
             format: BoxFormat::default(),
@@ -392,7 +392,7 @@ mod tests {
     fn drawn() -> Drawn {
         let jpeg = encode_jpeg(&[0; 40 * 30 * 3], 40, 30, 90).unwrap();
         let image = Image::center_crop(40).resize_shorter(60);
-        Drawn::of(&image, &jpeg, RowKey(0)).unwrap()
+        Drawn::probe(&image, &jpeg, RowKey(0)).unwrap()
     }
 
     fn made(boxes: &Boxes, stored: &[f64]) -> Vec<Option<[f64; 4]>> {
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn every_format_is_the_same_box() {
-        let box_of = |format| Boxes::of("image").format(format);
+        let box_of = |format| Boxes::following("image").format(format);
         assert_eq!(
             made(&box_of(BoxFormat::Xyxy), &[5.0, 10.0, 15.0, 20.0])[0],
             Some([0.0, 10.0, 10.0, 30.0])
@@ -427,7 +427,7 @@ mod tests {
     fn a_box_with_too_little_to_see_is_dropped() {
         let stored = [5.0, 10.0, 15.0, 20.0, 0.0, 0.0, 10.0, 10.0, 12.0, 12.0, 12.0, 20.0];
         let kept = |share| {
-            let boxes = Boxes::of("image").min_visible(share);
+            let boxes = Boxes::following("image").min_visible(share);
             made(&boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>()
         };
         // The crop contains half of the first box and no part of the second; the third box has no area.
@@ -436,13 +436,13 @@ mod tests {
         assert_eq!(kept(0.5), [true, false, false]);
         assert_eq!(kept(0.51), [false, false, false]);
         // The right side of the box is at the border of the crop, 30, but was rounded to a larger float32.
-        let boxes = Boxes::of("image").min_visible(1.0);
+        let boxes = Boxes::following("image").min_visible(1.0);
         assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
     }
 
     #[test]
     fn a_box_whose_centre_is_not_to_be_seen_is_dropped() {
-        let boxes = Boxes::of("image").center_visible(true);
+        let boxes = Boxes::following("image").center_visible(true);
         // The crop begins at (10, 5). The first three boxes have their centres inside the crop, on its border
         // and outside; the fourth has no area.
         let stored =
@@ -511,24 +511,24 @@ mod tests {
         // 6 x 8, 4 x 28, nothing, and 16 x 2 pixels.
         let stored = [12.0, 6.0, 15.0, 10.0, 5.0, 6.0, 12.0, 20.0, 0.0, 0.0, 9.0, 9.0, 12.0, 9.0, 20.0, 10.0];
         let kept = |boxes: &Boxes| made(boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>();
-        let boxes = Boxes::of("image").min_size(4.0);
+        let boxes = Boxes::following("image").min_size(4.0);
         assert_eq!(kept(&boxes), [true, true, false, false]);
         assert_eq!(kept(&boxes.clone().out_normalized(true)), [true, true, false, false]);
         assert_eq!(kept(&boxes.clone().min_visible(0.5)), [true, false, false, false]);
         assert_eq!(kept(&boxes.min_size(6.0)), [true, false, false, false]);
-        assert_eq!(kept(&Boxes::of("image").min_size(1e-6)), [true, true, false, true]);
+        assert_eq!(kept(&Boxes::following("image").min_size(1e-6)), [true, true, false, true]);
         for wrong in [-1.0, f64::NAN, f64::INFINITY] {
-            assert!(Boxes::of("image").min_size(wrong).validate().is_err());
+            assert!(Boxes::following("image").min_size(wrong).validate().is_err());
         }
     }
 
     #[test]
     fn what_is_no_box_is_refused() {
-        let boxes = Boxes::of("image");
+        let boxes = Boxes::following("image");
         let (stored, drawn) = ([5.0, 5.0, 4.0, 6.0], drawn());
         let error = boxes.visible(&stored, &drawn).next().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadRow);
-        assert!(Boxes::of("image").min_visible(1.5).validate().is_err());
-        assert!(Boxes::of("image").along(["labels"]).validate().is_err());
+        assert!(Boxes::following("image").min_visible(1.5).validate().is_err());
+        assert!(Boxes::following("image").along(["labels"]).validate().is_err());
     }
 }

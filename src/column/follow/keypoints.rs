@@ -31,7 +31,7 @@ use crate::column::{FollowImage, FollowedRows, GatheredRows, Noun, NullOptions};
 /// dataset
 ///     .loader()
 ///     .decode("image", Image::random_resized_crop(224).flip())
-///     .follow("joints", Keypoints::of("image").numbers(3))
+///     .follow("joints", Keypoints::following("image").numbers(3))
 ///     .build()
 /// # }
 /// ```
@@ -47,7 +47,7 @@ pub struct Keypoints {
 
 impl Keypoints {
     /// Points that follow the image in the column `image`.
-    pub fn of(image: impl Into<String>) -> Keypoints {
+    pub fn following(image: impl Into<String>) -> Keypoints {
         Keypoints { of: image.into(), numbers: None, flat: false }
     }
 
@@ -91,7 +91,7 @@ impl KeypointsCodec {
         followed: Followed,
         nulls: NullOptions<'_>,
     ) -> Result<Self> {
-        let NestedType { depth, width: stored } = NestedType::of(stored.data_type())?;
+        let NestedType { depth, width: stored } = NestedType::from_data_type(stored.data_type())?;
         if depth < 2 && !keypoints.flat {
             return Err(Error::invalid("holds lists of numbers, which are not points")
                 .hint("say `flat` if each list has the numbers of several points"));
@@ -132,7 +132,7 @@ impl KeypointsCodec {
 
 impl FollowImage for KeypointsCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
-        let NestedType { depth, .. } = NestedType::of(stored.data_type())?;
+        let NestedType { depth, .. } = NestedType::from_data_type(stored.data_type())?;
         Ok(NestedRows::field(stored.name(), depth, self.list_width()))
     }
 
@@ -145,7 +145,7 @@ impl FollowImage for KeypointsCodec {
     }
 
     fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<GatheredRows> {
-        let NestedType { depth, .. } = NestedType::of(gathered.data_type())?;
+        let NestedType { depth, .. } = NestedType::from_data_type(gathered.data_type())?;
         let stored = Nested::new(gathered.as_ref())?;
         let mut made = NestedRows::new(depth, self.list_width());
         let bad = self.followed.each_row(rows, |row, drawn| {

@@ -30,8 +30,8 @@ use crate::column::{Cell, DecodeCells, Noun, NullOptions, NullSlot, RowCells};
 /// dataset
 ///     .loader()
 ///     .decode("image", Image::random_resized_crop(224).flip())
-///     .follow("classes", Mask::of("image"))
-///     .follow("instances", Mask::of("image").dtype(MaskType::U16))
+///     .follow("classes", Mask::following("image"))
+///     .follow("instances", Mask::following("image").dtype(MaskType::U16))
 ///     .build()
 /// # }
 /// ```
@@ -45,7 +45,7 @@ pub struct Mask {
 
 impl Mask {
     /// Masks that follow the image in the column `image`.
-    pub fn of(image: impl Into<String>) -> Mask {
+    pub fn following(image: impl Into<String>) -> Mask {
         Mask { of: image.into(), dtype: MaskType::default() }
     }
 

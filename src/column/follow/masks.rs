@@ -53,8 +53,8 @@ const PNG: u8 = 0x89;
 ///     .loader()
 ///     .flatten(["objects"])
 ///     .decode("image", Image::scale_jitter(1024).flip())
-///     .follow("objects.bbox", Boxes::of("image").min_visible(0.1).along(["objects.*"]))
-///     .follow("objects.segmentation", Masks::of("image"))
+///     .follow("objects.bbox", Boxes::following("image").min_visible(0.1).along(["objects.*"]))
+///     .follow("objects.segmentation", Masks::following("image"))
 ///     .build()
 /// # }
 /// ```
@@ -66,7 +66,7 @@ pub struct Masks {
 
 impl Masks {
     /// Masks that follow the image in the column `image`.
-    pub fn of(image: impl Into<String>) -> Masks {
+    pub fn following(image: impl Into<String>) -> Masks {
         Masks { of: image.into() }
     }
 }
@@ -90,7 +90,7 @@ enum StoredAs {
 }
 
 impl StoredAs {
-    fn of(stored: &DataType) -> Result<Self> {
+    fn from_data_type(stored: &DataType) -> Result<Self> {
         let unfit = || {
             Error::invalid(format!("holds {}, not lists of masks of objects", TypeName(stored)))
                 .hint("store a list of PNG, of COCO's run lengths (struct<counts, size>), or of polygons")
@@ -110,7 +110,7 @@ impl StoredAs {
                     _ => Err(unfit()),
                 }
             }
-            _ => match NestedType::of(stored).map_err(|_| unfit())? {
+            _ => match NestedType::from_data_type(stored).map_err(|_| unfit())? {
                 NestedType { depth: 2, width: None } => Ok(StoredAs::Polygon),
                 NestedType { depth: 3, width: None } => Ok(StoredAs::Polygons),
                 NestedType { depth: 3, width: Some(2) } => Ok(StoredAs::Points),
@@ -172,7 +172,9 @@ impl MasksCodec {
     fn decode(
         &self,
         masks: &StoredMasks<'_>,
-        (row, drawn, kept): (usize, &Drawn, Option<&[bool]>),
+        row: usize,
+        drawn: &Drawn,
+        kept: Option<&[bool]>,
         rows: &dyn FollowedRows,
         made: &mut Vec<u8>,
     ) -> Result<()> {
@@ -190,7 +192,7 @@ impl MasksCodec {
             made.resize(begin + self.bytes(), 0);
             let slot = &mut made[begin..];
             let decoded = masks.with(item, |instance, size| {
-                decode_instance(rows.workspace(), &self.followed.image, drawn, (instance, size), slot)
+                decode_instance(rows.workspace(), &self.followed.image, drawn, instance, size, slot)
             });
             decoded.map_err(|error| error.about(&format!("object {}", item - first)))?;
         }
@@ -208,7 +210,7 @@ impl FollowImage for MasksCodec {
         if let Some(kept) = &self.kept {
             kept.check()?;
         }
-        StoredAs::of(stored.data_type())?;
+        StoredAs::from_data_type(stored.data_type())?;
         let item = Arc::new(self.item()?);
         Ok(Arc::new(Field::new(stored.name(), DataType::LargeList(item), false)))
     }
@@ -230,9 +232,9 @@ impl FollowImage for MasksCodec {
             let kept = kept.as_ref().map(|kept| kept[row].as_deref());
             let decoded = match (drawn, kept) {
                 (Some(_), _) if self.is_masked && masks.lists.is_null(row) => Ok(()),
-                (Some(drawn), None) => self.decode(&masks, (row, drawn, None), rows, &mut values),
+                (Some(drawn), None) => self.decode(&masks, row, drawn, None, rows, &mut values),
                 (Some(drawn), Some(Some(kept))) => {
-                    self.decode(&masks, (row, drawn, Some(kept)), rows, &mut values)
+                    self.decode(&masks, row, drawn, Some(kept), rows, &mut values)
                 }
                 // The image is null, or the image or the boxes are bad, which their own columns report.
                 (None, _) | (_, Some(None)) => Ok(()),
@@ -286,7 +288,7 @@ impl<'a> StoredMasks<'a> {
     fn new(gathered: &'a ArrayRef) -> Result<Self> {
         let unfit = || Error::new(ErrorKind::Internal, format!("{} holds no masks", gathered.data_type()));
         let lists = gathered.as_list_opt::<i64>().ok_or_else(unfit)?;
-        let stored = StoredAs::of(gathered.data_type())?;
+        let stored = StoredAs::from_data_type(gathered.data_type())?;
         let polygons = match stored {
             StoredAs::Polygons | StoredAs::Polygon | StoredAs::Points => {
                 Some(Nested::new(lists.values().as_ref())?)

@@ -56,7 +56,7 @@ use crate::batch::Fill;
 /// use forebay::column::{Boxes, Follow, Keypoints, Mask};
 ///
 /// let follow: Vec<Follow> =
-///     vec![Boxes::of("image").into(), Keypoints::of("image").into(), Mask::of("image").into()];
+///     vec![Boxes::following("image").into(), Keypoints::following("image").into(), Mask::following("image").into()];
 /// assert!(follow.iter().all(|column| column.image() == "image"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -191,7 +191,7 @@ impl Followed {
         };
         // The error names the column of the image (`at_image`), whose codec reports the same error. The row
         // counts as bad only once.
-        let drawn = Drawn::of(&self.image, cell, drawing);
+        let drawn = Drawn::probe(&self.image, cell, drawing);
         drawn.map(Some).map_err(at_image)
     }
 
@@ -206,7 +206,7 @@ impl Followed {
     ) -> Result<Drawn> {
         match self.drawn(row, key)? {
             Some(drawn) => Ok(drawn),
-            None => Drawn::of(&self.image.seen_as(image), encoded, self.key(key, 0)),
+            None => Drawn::probe(&self.image.seen_as(image), encoded, self.key(key, 0)),
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) struct NestedType {
 impl NestedType {
     /// # Errors
     /// Fails if the type is not nested lists of numbers.
-    pub(super) fn of(stored: &DataType) -> Result<Self> {
+    pub(super) fn from_data_type(stored: &DataType) -> Result<Self> {
         let unfit = || {
             Error::invalid(format!("holds {}, not lists of lists of numbers", TypeName(stored))).hint(
                 "store list<list<float>> or list<fixed_size_list<float>>, of int32, int64, float32 or float64",
@@ -85,6 +85,16 @@ pub(super) enum RowPart<'a> {
     End { depth: usize },
 }
 
+/// The place of a list among the nested lists of all rows.
+struct NestedPlace {
+    /// The number of lists around it.
+    depth: usize,
+    /// The index among all lists at this depth.
+    list: usize,
+    /// The index in the list around it; 0 for the list of a row.
+    at: usize,
+}
+
 /// The nested lists of all rows of a gathered column.
 pub(super) struct Nested<'a> {
     levels: Vec<ListLevel<'a>>,
@@ -135,14 +145,13 @@ impl<'a> Nested<'a> {
             return Err(Error::new(ErrorKind::BadRow, format!("null where a list of {noun} is needed"))
                 .hint("store an empty list for a row without any, or name the column in `null_mask`"));
         }
-        self.list((0, row, 0), noun, each)
+        self.list(NestedPlace { depth: 0, list: row, at: 0 }, noun, each)
     }
 
-    /// Works like [`row`](Self::row), but for one list inside a row: `list` is its index among all lists at
-    /// `depth`, and `at` is its index in the list around it.
+    /// Works like [`row`](Self::row), but for one list inside a row.
     fn list(
         &self,
-        (depth, list, at): (usize, usize, usize),
+        NestedPlace { depth, list, at }: NestedPlace,
         noun: &str,
         each: &mut dyn FnMut(RowPart<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -156,7 +165,8 @@ impl<'a> Nested<'a> {
             each(RowPart::Numbers { at, numbers: &self.numbers[first..last] })?;
         } else {
             for inside in first..last {
-                self.list((depth + 1, inside, inside - first), noun, each)?;
+                let place = NestedPlace { depth: depth + 1, list: inside, at: inside - first };
+                self.list(place, noun, each)?;
             }
         }
         each(RowPart::End { depth })

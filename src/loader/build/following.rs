@@ -60,7 +60,7 @@ impl LoaderBuilder {
                     MaskCodec::new(mask, followed, nulls).and_then(|codec| Column::decoded(codec, field))
                 }
                 _ => self
-                    .follower(read, (name, field), follow, (followed, nulls))
+                    .follower(read, name, field, follow, followed, nulls)
                     .and_then(|codec| self.in_rows(field, codec)),
             };
             columns.push((name, column.map_err(|error| error.at(of_column(name)))?));
@@ -72,9 +72,11 @@ impl LoaderBuilder {
     fn follower(
         &self,
         read: &Schema,
-        (name, field): (&str, &Field),
+        name: &str,
+        field: &Field,
         follow: &Follow,
-        (followed, nulls): (Followed, NullOptions<'_>),
+        followed: Followed,
+        nulls: NullOptions<'_>,
     ) -> Result<Arc<dyn FollowImage>> {
         let kept = self.kept_boxes(read, name)?;
         // A column of boxes may drop boxes itself. It would then no longer have one item for each box of

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::LoaderBuilder;
 use super::checks::check_run;
 use super::mixing::{OF_MIXES, of_mixes};
-use super::settle::Settled;
+use super::settle::{Settled, SourceShare};
 use super::start::monitor;
 use crate::loader::handle::{Loader, of_source};
 use crate::loader::machine::{default_memory, processors};
@@ -206,7 +206,7 @@ impl CheckedMix {
     /// The plan of an epoch for this rank: which rows it reads in which step.
     pub(super) fn plan(&self, epoch: u64) -> Result<RankPlan> {
         let planned: Vec<_> = self.sources.iter().map(|source| source.settled.planned()).collect();
-        Ok(RankPlan::of_mix(epoch, &Arc::new(self.run.epoch(epoch)?), self.split, (self.memory, &planned)))
+        Ok(RankPlan::of_mix(epoch, &Arc::new(self.run.epoch(epoch)?), self.split, self.memory, &planned))
     }
 
     /// Starts the sources, which share one pool of threads.
@@ -219,7 +219,7 @@ impl CheckedMix {
             first_number += stored;
             source
         });
-        let mixture = Mixture::new(joiner, spec, (given, run), split.lanes, first);
+        let mixture = Mixture::new(joiner, spec, given, run, split.lanes, first);
         Ok(Loader { sources: Sources::mixed(started, mixture) })
     }
 }
@@ -355,8 +355,9 @@ fn divide(
     let (rest, all) = (u128::from(memory - needed), u128::from((needed - copy).max(1)));
     let divided = checked.into_iter().enumerate().map(|(at, source)| {
         let CheckedSource { builder, io, settled, stored } = source;
-        let share = needs[at] + (rest * u128::from(needs[at]) / all) as u64;
-        let settled = builder.divided(&io, settled, (share, rows[at]), portion(at));
+        let memory = needs[at] + (rest * u128::from(needs[at]) / all) as u64;
+        let share = SourceShare { memory, rows: rows[at], portion: portion(at) };
+        let settled = builder.divided(&io, settled, share);
         Ok(CheckedSource { settled: settled.map_err(of_source(at))?, builder, io, stored })
     });
     divided.collect()

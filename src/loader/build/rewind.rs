@@ -24,7 +24,7 @@ impl Rewind {
     /// let position: Position = serde_json::from_str(&std::fs::read_to_string("state.json")?)?;
     /// let sources = [Dataset::open("web/")?, Dataset::open("books/")?];
     /// let sources = sources.map(|source| (source, Deny::default()));
-    /// for row in Rewind::of(sources, &position)?.step_of_run(12_345, 3)? {
+    /// for row in Rewind::new(sources, &position)?.step_of_run(12_345, 3)? {
     ///     println!("source {}: {row}", row.source); // source 1: books/part-7.parquet, row group 3, row 12
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -33,7 +33,7 @@ impl Rewind {
     /// # Errors
     /// Fails if the position belongs to other data sets, or to another number of them, or if other rows were
     /// denied.
-    pub fn of(sources: impl IntoIterator<Item = (Dataset, Deny)>, position: &Position) -> Result<Rewind> {
+    pub fn new(sources: impl IntoIterator<Item = (Dataset, Deny)>, position: &Position) -> Result<Rewind> {
         let sources: Vec<(Dataset, Deny)> = sources.into_iter().collect();
         if sources.len() != position.sources.len() {
             let run = match position.is_mix() {
@@ -119,7 +119,7 @@ impl Dataset {
     /// # Errors
     /// Fails if the position belongs to another data set.
     pub fn rewind(&self, position: &Position, deny: Deny) -> Result<Rewind> {
-        Rewind::of([(self.clone(), deny)], position)
+        Rewind::new([(self.clone(), deny)], position)
     }
 
     /// The options of a loader over this data set that puts its rows in the order that `order` identifies.

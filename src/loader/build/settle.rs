@@ -35,6 +35,15 @@ use crate::shard::{OrderSpec, Portion, Split};
 /// All rows stay in memory from epoch to epoch if they take at most the memory budget divided by this number.
 const STAYING_DIVISOR: u64 = 8;
 
+/// The share of a mix that one of its sources gets.
+pub(super) struct SourceShare {
+    /// The bytes of memory.
+    pub(super) memory: u64,
+    /// The most rows of the source in a batch.
+    pub(super) rows: u64,
+    pub(super) portion: Portion,
+}
+
 /// The settled options of a loader, before anything is started.
 pub(super) struct Settled {
     /// The options with the defaults filled in.
@@ -111,7 +120,7 @@ impl LoaderBuilder {
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let sizing = sizing.settle(&reads, &samples, &order, split, columns.lengths.are_known)?;
         let lenient = matches!(spec.on_bad_row, OnBadRow::Skip { .. });
-        let (reads, budget) = staying(reads, &samples, (&order, split), &sizing, spec.epochs);
+        let (reads, budget) = staying(reads, &samples, &order, split, &sizing, spec.epochs);
         Ok(Settled {
             fetcher: Fetcher { reads, budget, lenient, pages },
             selected: samples,
@@ -133,14 +142,12 @@ impl LoaderBuilder {
         })
     }
 
-    /// Settles the options again as a source of a mix. `memory` is the source's share of the memory, and
-    /// `rows` the most rows that it has in a batch.
+    /// Settles the options again as a source of a mix.
     pub(super) fn divided(
         &self,
         io: &IoRuntime,
         settled: Settled,
-        (memory, rows): (u64, u64),
-        portion: Portion,
+        SourceShare { memory, rows, portion }: SourceShare,
     ) -> Result<Settled> {
         let Settled { mut spec, fetcher, selected, order, split, batches, beside, .. } = settled;
         (spec.batch_size, spec.memory) = (rows, Some(memory));
@@ -152,7 +159,7 @@ impl LoaderBuilder {
         let row_cache = row_cache.map(|row_cache| row_cache.within(sizing.row_groups));
         let reads = Reads { pieces, row_cache, ..fetcher.reads.clone() };
         let sizing = sizing.settle(&reads, &selected, &order, split, settled.columns.lengths.are_known)?;
-        let (reads, budget) = staying(reads, &selected, (&order, split), &sizing, spec.epochs);
+        let (reads, budget) = staying(reads, &selected, &order, split, &sizing, spec.epochs);
         let fetcher = Fetcher { reads, budget, ..fetcher };
         Ok(Settled { spec, fetcher, selected, order: order.alone(), split, sizing, ..settled })
     }
@@ -198,7 +205,8 @@ impl Settled {
 fn staying(
     reads: Reads,
     samples: &SampleIndex,
-    (order, split): (&OrderSpec, Split),
+    order: &OrderSpec,
+    split: Split,
     sizing: &Sizing,
     epochs: Option<u64>,
 ) -> (Reads, Budget) {

@@ -1,5 +1,6 @@
 //! Stacked columns: a matrix whose rows contain the values of several stored columns side by side.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_arrow::array::{Array, ArrayRef, AsArray};
@@ -80,30 +81,30 @@ impl Collation {
         let blocks = if collator.blocks.is_some() { stack.blocks() } else { &[] };
         let mut first = 0;
         for block in blocks {
-            bad.extend(self.members((first, block.first), view, stack, matrix.rows())?);
+            bad.extend(self.members(first..block.first, view, stack, matrix.rows())?);
             first = block.first + block.len();
         }
-        bad.extend(self.members((first, stack.members().len()), view, stack, matrix.rows())?);
+        bad.extend(self.members(first..stack.members().len(), view, stack, matrix.rows())?);
         bad.extend(self.blocks(blocks, view, stack, matrix.rows())?);
         let matrix = tensor(collator.row_field(column), matrix.into_buffer(), rows)?;
         Ok((matrix, view.bad_among_all(bad).collect()))
     }
 
-    /// Writes the columns `first..end` of a stack, which are in none of its blocks.
+    /// Writes some columns of a stack, which are in none of its blocks.
     fn members(
         &self,
-        (first, end): (usize, usize),
+        range: Range<usize>,
         view: &View,
         stack: &dyn StackColumns,
         matrix: &mut [u8],
     ) -> Result<Vec<(usize, Error)>> {
-        let mut bad = Vec::new();
-        for (turn, members) in stack.members()[first..end].chunks(STACKED_TOGETHER).enumerate() {
+        let (mut bad, first) = (Vec::new(), range.start);
+        for (turn, members) in stack.members()[range].chunks(STACKED_TOGETHER).enumerate() {
             let mut columns = Vec::with_capacity(members.len());
             for member in members {
                 let (values, mut refused) = self.member(member, view)?;
                 refused.extend(nulls(values.as_ref()));
-                bad.extend(self.request.refused((member.place, view), refused));
+                bad.extend(self.request.refused(member.place, view, refused));
                 columns.push(values);
             }
             stack.write(first + turn * STACKED_TOGETHER, &columns, matrix)?;
@@ -134,13 +135,13 @@ impl Collation {
                 match slices {
                     Some(slices) => {
                         let width = row / stack.members().len();
-                        copy_rows(&runs, slices, block.len() * width, (block.first * width, row), of_turn);
+                        copy_rows(&runs, slices, block.len() * width, block.first * width, row, of_turn);
                     }
                     None => {
-                        let refused = self.convert((block, values), &runs, stack, of_turn)?;
+                        let refused = self.convert(block, values, &runs, stack, of_turn)?;
                         for (column, row, error) in refused {
                             let at = vec![(before + row, error)];
-                            bad.extend(self.request.refused((block.places[column], view), at));
+                            bad.extend(self.request.refused(block.places[column], view, at));
                         }
                     }
                 }
@@ -166,7 +167,8 @@ impl Collation {
     /// and the row of each bad value.
     fn convert(
         &self,
-        (block, values): (&StackBlock, &[ArrayRef]),
+        block: &StackBlock,
+        values: &[ArrayRef],
         runs: &[Run],
         stack: &dyn StackColumns,
         matrix: &mut [u8],

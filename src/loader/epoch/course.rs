@@ -48,9 +48,8 @@ pub(super) struct Course {
     /// counts that become current when it is returned.
     refill: Refill,
     joined: VecDeque<Joined>,
-    /// The number of the next step to return, and for each source the number of bad rows that its pass left
-    /// out before that step.
-    returned: (u64, Vec<u64>),
+    /// The place of the next step to return.
+    returned: CoursePlace,
     /// Whether this course begins with the first step of the epoch, and none of its rows may be denied later.
     /// Its first row that can be delivered may then fill empty batches.
     is_whole: bool,
@@ -61,25 +60,31 @@ pub(super) struct Course {
     beginning: Option<Box<Course>>,
 }
 
+/// A place before a step of the epoch.
+#[derive(Clone)]
+pub(super) struct CoursePlace {
+    /// The number of the step.
+    pub(super) step: u64,
+    /// For each source, the number of bad rows that its pass left out before the step.
+    pub(super) skipped: Vec<u64>,
+}
+
 /// The counts that become current when a joined batch is returned.
 struct Joined {
-    /// The number of the step that follows this batch.
-    next: u64,
-    /// For each source, the number of bad rows that were left out of its present pass.
-    skipped: Vec<u64>,
+    /// The place of the step that follows this batch.
+    next: CoursePlace,
     bad: Vec<BadRow>,
     /// The number of rows from each source.
     rows: Vec<u64>,
 }
 
 impl Course {
-    /// Begins the epoch at a step. `from` has the number of the step and, for each source, the number of bad
-    /// rows that its pass left out before it.
+    /// Begins the epoch at a step.
     pub(super) fn begin(
         sources: &Arc<Sources>,
         mixture: &Arc<Mixture>,
         epoch: PlannedEpoch,
-        from: (u64, Vec<u64>),
+        from: CoursePlace,
     ) -> Result<Self> {
         Course::new(sources.clone(), mixture.clone(), epoch, from, false)
     }
@@ -88,7 +93,7 @@ impl Course {
         sources: Arc<Sources>,
         mixture: Arc<Mixture>,
         epoch: PlannedEpoch,
-        from: (u64, Vec<u64>),
+        from: CoursePlace,
         stands_in: bool,
     ) -> Result<Self> {
         let all = sources.all();
@@ -99,12 +104,12 @@ impl Course {
         // If rows may be denied from a later step on, the first row may become denied, and must not fill
         // other batches.
         let is_settled = stands_in || all.iter().all(|source| source.withheld.is_empty());
-        let steps = epoch.plan.course.steps_from(from.0);
+        let steps = epoch.plan.course.steps_from(from.step);
         let mut course = Course {
-            is_whole: is_settled && from.0 == epoch.plan.not_skipped(0),
+            is_whole: is_settled && from.step == epoch.plan.not_skipped(0),
             row: steps.taken().iter().sum(),
-            refill: Refill::new((on_bad_row, fills), false, 0, &[]),
-            skipped: from.1.clone(),
+            refill: Refill::new(on_bad_row, fills, false, 0, &[]),
+            skipped: from.skipped.clone(),
             returned: from,
             feeds: Vec::new(),
             awaited: VecDeque::new(),
@@ -157,8 +162,8 @@ impl Course {
     pub(super) fn follow(&mut self) -> Result<u64> {
         let (run, split) = self.mixture.run();
         let plan = self.mixture.planned(&run, self.epoch.number)?;
-        let (next, skipped) = self.returned.clone();
-        let step = plan.not_skipped(next);
+        let CoursePlace { step, skipped } = self.returned.clone();
+        let step = plan.not_skipped(step);
         self.steps = plan.course.steps_from(step);
         let left = plan.steps_left(step);
         self.epoch = PlannedEpoch { run, split, plan, ..self.epoch };
@@ -179,7 +184,7 @@ impl Course {
     ) -> Result<Option<Step>> {
         if !self.stands_in {
             let plan = &self.epoch.plan;
-            self.mixture.begins_until(plan.first_step + plan.not_skipped(self.returned.0) + 1);
+            self.mixture.begins_until(plan.first_step + plan.not_skipped(self.returned.step) + 1);
         }
         let began = Instant::now();
         while self.refill.is_empty_handed() {
@@ -195,7 +200,7 @@ impl Course {
             }
         }
         let (taken, joined) = self.refill.pop().zip(self.joined.pop_front()).ok_or_else(|| self.early())?;
-        Ok(Some(self.accept((taken, joined), generation, skipped)))
+        Ok(Some(self.accept(taken, joined, generation, skipped)))
     }
 
     fn early(&self) -> Error {
@@ -286,8 +291,7 @@ impl Course {
             keys: Some(keys.into()),
         };
         self.joined.push_back(Joined {
-            next: self.steps.step(),
-            skipped: self.skipped.clone(),
+            next: CoursePlace { step: self.steps.step(), skipped: self.skipped.clone() },
             bad: std::mem::take(&mut self.bad),
             rows,
         });
@@ -310,7 +314,8 @@ impl Course {
             none => {
                 // All batches of this epoch have arrived, so its passes can end.
                 self.feeds.iter_mut().for_each(Feed::end);
-                let from = (self.epoch.plan.not_skipped(0), vec![0; self.feeds.len()]);
+                let (step, skipped) = (self.epoch.plan.not_skipped(0), vec![0; self.feeds.len()]);
+                let from = CoursePlace { step, skipped };
                 let (sources, mixture) = (self.sources.clone(), self.mixture.clone());
                 let course = Course::new(sources, mixture, self.epoch.clone(), from, true)?;
                 none.insert(Box::new(course))
@@ -337,12 +342,7 @@ impl Course {
         skipped.extend(found);
     }
 
-    fn accept(
-        &mut self,
-        (taken, joined): (Taken, Joined),
-        generation: u64,
-        skipped: &mut Vec<BadRow>,
-    ) -> Step {
+    fn accept(&mut self, taken: Taken, joined: Joined, generation: u64, skipped: &mut Vec<BadRow>) -> Step {
         let Taken { made, end, padded } = taken;
         self.list(joined.bad, skipped);
         if !self.stands_in {
@@ -351,11 +351,11 @@ impl Course {
                 delivered.fetch_add(rows, Relaxed);
             }
         }
-        let of_sources: Arc<[u64]> = match joined.skipped.iter().any(|skipped| *skipped > 0) {
-            true => joined.skipped.as_slice().into(),
+        let of_sources: Arc<[u64]> = match joined.next.skipped.iter().any(|skipped| *skipped > 0) {
+            true => joined.next.skipped.as_slice().into(),
             false => Arc::default(),
         };
-        self.returned = (joined.next, joined.skipped);
+        self.returned = joined.next;
         let after = Receipt {
             generation,
             epoch: self.epoch.number,

@@ -89,7 +89,7 @@ pub(super) fn write(
             let place =
                 || Place::default().row_group(index).column(group.column(leaf).column_path().string());
             let wrote = match column {
-                NewColumn::Copied(leaf) => copy(stored, metadata, (index, *leaf), &mut out),
+                NewColumn::Copied(leaf) => copy(stored, metadata, index, *leaf, &mut out),
                 NewColumn::Made(image) => {
                     make(converter, stored, group, *image, &mut out, &mut report.columns[image.image])
                 }
@@ -142,7 +142,8 @@ fn properties(metadata: &ParquetMetaData, written: &NewSchema) -> WriterProperti
 fn copy<W: Write + Send>(
     stored: &StoredFile,
     metadata: &ParquetMetaData,
-    (group, leaf): (usize, usize),
+    group: usize,
+    leaf: usize,
     out: &mut SerializedRowGroupWriter<'_, W>,
 ) -> Result<()> {
     let about = metadata.row_group(group);

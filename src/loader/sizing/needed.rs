@@ -81,7 +81,7 @@ impl Needed {
             true => BALANCE_BYTES.saturating_mul(listed(&mut groups, lanes * pool, split.rows)),
             false => 0,
         };
-        let needed = Needed::for_groups(groups, passing, order.mixing, pool, (split, lanes), needs_deals);
+        let needed = Needed::for_groups(groups, passing, order.mixing, pool, split, lanes, needs_deals);
         let lists = needed.lists.saturating_add(drawn).saturating_add(balanced);
         Needed { lists, largest, ..needed }
     }
@@ -100,7 +100,8 @@ impl Needed {
         passing: u64,
         mixing: Mixing,
         pool: u64,
-        (split, lanes): (Split, u64),
+        split: Split,
+        lanes: u64,
         needs_deals: bool,
     ) -> Self {
         if mixing == Mixing::Exact {
@@ -208,7 +209,7 @@ mod tests {
 
     fn need(groups: Vec<Weight>, mixing: Mixing, pool: u64, split: Split) -> Needed {
         let stored = if groups.iter().all(|group| group.held == 100 * KIB) { 40 * KIB } else { 15_000 * KIB };
-        Needed::for_groups(groups, stored, mixing, pool, (split, split.lanes_of_a_rank()), true)
+        Needed::for_groups(groups, stored, mixing, pool, split, split.lanes_of_a_rank(), true)
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Stats {
         let waits: Vec<(&str, f64)> = Stage::ALL
             .into_iter()
             .filter(|stage| *stage != Stage::Consumer)
-            .map(|stage| (stage.name(), self.waits.of(stage)))
+            .map(|stage| (stage.name(), self.waits.for_stage(stage)))
             .collect();
         page.counter(
             "wait_seconds_total",

@@ -22,7 +22,7 @@ impl fmt::Display for Stats {
         )?;
         let time = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!("{seconds:.3}"));
         for (name, stage) in self.stages.named() {
-            let wait = waited(name).map(|stage| self.waits.of(stage));
+            let wait = waited(name).map(|stage| self.waits.for_stage(stage));
             // Stages that this loader does not use are left out.
             if stage.items == 0 && stage.working + wait.unwrap_or(0.0) == 0.0 {
                 continue;

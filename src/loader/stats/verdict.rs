@@ -59,11 +59,12 @@ impl Verdict {
             return Verdict { stage: Stage::Consumer, share: 0.0, waiting: 0.0, sentence };
         }
         let waiting = waited / time;
-        let longest = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)));
+        let longest =
+            Stage::ALL.into_iter().max_by(|a, b| waits.for_stage(*a).total_cmp(&waits.for_stage(*b)));
         let stage = longest.filter(|_| waiting >= MIN_WAIT_SHARE).unwrap_or(Stage::Consumer);
         let share = match stage {
             Stage::Consumer => 1.0 - waiting,
-            stage => waits.of(stage) / waited,
+            stage => waits.for_stage(stage) / waited,
         };
         let sentence = match stage {
             Stage::Consumer => format!(

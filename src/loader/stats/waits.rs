@@ -72,7 +72,7 @@ impl Waits {
     }
 
     /// The wait for one stage; 0 for [`Stage::Consumer`].
-    pub fn of(&self, stage: Stage) -> f64 {
+    pub fn for_stage(&self, stage: Stage) -> f64 {
         match stage {
             Stage::Fetch => self.fetch,
             Stage::Memory => self.memory,
@@ -92,7 +92,7 @@ impl Waits {
     /// The time that the loop waited for all stages together. It differs by at most 1 % from a clock around
     /// `next()`.
     pub fn total(&self) -> f64 {
-        Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
+        Stage::ALL.into_iter().map(|stage| self.for_stage(stage)).sum()
     }
 
     /// Adds `factor` times the waits of `other` to these waits, stage by stage.

@@ -65,7 +65,8 @@ pub(super) fn parts(
     columns: &[String],
     equalities: &BTreeSet<&str>,
     catalog: &Catalog,
-    (file, index): (&File, usize),
+    file: &File,
+    index: usize,
     footer: &ParquetMetaData,
 ) -> Vec<IndexPart> {
     let Ok(kept) = file.footer() else { return Vec::new() };

@@ -306,8 +306,7 @@ impl<'a, T: Value> Typed<'a, T> {
             let there = self.shape.page(&page);
             self.damaged |= there.is_none();
             let there = there?;
-            let appended =
-                page.values(self.form, (there, from), self.shape.validity(), memory, &mut self.out);
+            let appended = page.values(self.form, there, from, self.shape.validity(), memory, &mut self.out);
             // The Parquet crate itself reports texts that end early.
             let may_end_early = appended.is_none() && self.form.are_numbers();
             self.damaged |= may_end_early && page.ends_early::<T>(there);

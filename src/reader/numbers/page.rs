@@ -98,7 +98,8 @@ impl<'a> DataPage<'a> {
     pub(super) fn values<T: Value>(
         &self,
         form: Form<'_>,
-        (there, from): (usize, usize),
+        there: usize,
+        from: usize,
         validity: &Validity,
         Memory { dictionary, dense }: &mut Memory<T>,
         out: &mut Vec<T>,

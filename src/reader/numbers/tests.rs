@@ -303,7 +303,7 @@ impl CodeValues for Sums {
 }
 
 impl Sums {
-    fn of(&self, column: &ArrayRef) -> ArrayRef {
+    fn codes(&self, column: &ArrayRef) -> ArrayRef {
         let code = |row| column.is_valid(row).then(|| self.code(column.as_binary::<i32>().value(row)));
         let codes = (0..column.len()).map(code);
         match self.0 {
@@ -350,7 +350,7 @@ fn texts_with_codes_are_read_as_codes_in_every_encoding_but_differences() {
                             let found = decode_as(&field, Some(&sums), &[chunk]);
                             assert_eq!(
                                 found,
-                                is_coded.then(|| sums.of(expected)),
+                                is_coded.then(|| sums.codes(expected)),
                                 "{version:?} {distinct} {nulls}"
                             );
                         }
@@ -372,7 +372,7 @@ fn texts_with_codes_that_are_no_texts_are_left_to_the_parquet_crate() {
         each_chunk(&file(&schema, &batch, properties), |_, chunk, expected| {
             let sums = Sums(DataType::Int64);
             let decoded = |text| decode_as(&Field::new("c", text, false), Some(&sums), &[chunk]);
-            assert_eq!(decoded(DataType::BinaryView), Some(sums.of(expected)));
+            assert_eq!(decoded(DataType::BinaryView), Some(sums.codes(expected)));
             assert_eq!(decoded(DataType::Utf8View), None);
         });
     }

@@ -25,12 +25,24 @@ enum ColumnDecoder<'a> {
     Leaf(NestedLeaf<'a>),
 }
 
+/// A column of a file, and those of its leaf columns that are read.
+struct ColumnLeaves<'a> {
+    /// The index of the column among the columns that are read.
+    at: usize,
+    /// The index of the column in the file.
+    root: usize,
+    leaves: &'a [usize],
+    /// The index of the first leaf among all leaves that are read.
+    from: usize,
+}
+
 impl<'a> Decoders<'a> {
     /// Makes decoders for the columns at `roots` and their `leaves`, both in ascending order. Each column
     /// will have `rows` rows. `codes` returns the codes for the texts of a column that is read as codes.
     pub(super) fn new(
         columns: &'a FileColumns,
-        (roots, leaves): (&[usize], &[usize]),
+        roots: &[usize],
+        leaves: &[usize],
         codes: impl Fn(usize) -> Option<&'a dyn CodeValues>,
         rows: usize,
     ) -> Self {
@@ -38,7 +50,8 @@ impl<'a> Decoders<'a> {
         let mut from = 0;
         for (at, &root) in roots.iter().enumerate() {
             let to = from + decoders.column_of[from..].iter().take_while(|column| **column == at).count();
-            decoders.column(at, columns, (root, &leaves[from..to]), from, (codes(root), rows));
+            let column = ColumnLeaves { at, root, leaves: &leaves[from..to], from };
+            decoders.column(columns, column, codes(root), rows);
             from = to;
         }
         decoders
@@ -57,15 +70,13 @@ impl<'a> Decoders<'a> {
         }
     }
 
-    /// Makes the decoders for the leaves of one column, of which the first has the index `from` among all
-    /// leaves.
+    /// Makes the decoders for the leaves of one column.
     fn column(
         &mut self,
-        at: usize,
         columns: &'a FileColumns,
-        (root, leaves): (usize, &[usize]),
-        from: usize,
-        (codes, rows): (Option<&'a dyn CodeValues>, usize),
+        ColumnLeaves { at, root, leaves, from }: ColumnLeaves<'_>,
+        codes: Option<&'a dyn CodeValues>,
+        rows: usize,
     ) {
         let Some(&first) = leaves.first() else { return };
         let (field, stored) = (columns.schema.field(root), columns.parquet.columns());

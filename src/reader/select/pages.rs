@@ -64,7 +64,7 @@ async fn of_few(
     let reads = files.into_iter().map(|(file, groups)| {
         async move {
             let footer = footers.read(file).await?;
-            of_file(reads, &footer, file, &groups, (selected, walks)).await
+            of_file(reads, &footer, file, &groups, selected, walks).await
         }
         .boxed()
     });
@@ -93,7 +93,8 @@ async fn of_file(
     footer: &ParquetMetaData,
     file: usize,
     groups: &[usize],
-    (selected, walks): (&[RowSet], bool),
+    selected: &[RowSet],
+    walks: bool,
 ) -> Result<Vec<(usize, GroupPages)>> {
     let Reads { catalog, store, projection, .. } = reads;
     let about = &catalog.files[file];
@@ -146,7 +147,8 @@ async fn of_file(
     let of = |&group: &usize| {
         let of_leaf = |stored: usize, leaf: usize| locations.get(&(stored, leaf));
         let at = &catalog.groups[group];
-        let pages = GroupPages::of(catalog, projection, at, &selected[group], of_leaf, false).transpose()?;
+        let pages =
+            GroupPages::holding(catalog, projection, at, &selected[group], of_leaf, false).transpose()?;
         Some(pages.map(|pages| (group, pages)))
     };
     groups.iter().filter_map(of).collect()

@@ -187,7 +187,7 @@ impl Locations {
         for ordinals in ordinals.filter(|ordinals| !ordinals.is_empty()) {
             let (start, count) = (ordinals.start, ordinals.end - ordinals.start);
             let rows = RowSet::from_runs(selected.rows(), selected.runs(ordinals));
-            let pages = GroupPages::of(catalog, projection, at, &rows, of_leaf, true)?;
+            let pages = GroupPages::holding(catalog, projection, at, &rows, of_leaf, true)?;
             let Some(pages) = pages else { return Ok(None) };
             let cost = pages.cost(catalog, projection, at, u64::from(count))?;
             pieces.push(Piece { start, rows: count, cost, pages });

@@ -44,8 +44,8 @@ impl EpochKinds for Population {
 #[derive(Debug)]
 pub(crate) struct EpochDraws {
     population: Arc<Population>,
-    /// The seed and the epoch.
-    key: (u64, u64),
+    seed: u64,
+    epoch: u64,
     /// For each class, the points on its line of rows; a row is drawn as often as points fall on it.
     points: Box<[Points]>,
     /// For each cell (the rows of one class in one row group), the place where it begins on the line of its
@@ -78,7 +78,7 @@ impl EpochDraws {
             // The sum is below 2^32, because the bounds of the row group were checked.
             counts[group] = draws.sum::<u64>() as u32;
         }
-        EpochDraws { population, key: (seed, epoch), points, starts, counts: counts.into() }
+        EpochDraws { population, seed, epoch, points, starts, counts: counts.into() }
     }
 }
 
@@ -92,9 +92,9 @@ impl SampleKind for EpochDraws {
     }
 
     fn of_group(&self, group: usize) -> Option<Arc<dyn SampleKind>> {
-        let EpochDraws { population, key, points, starts, .. } = self;
+        let EpochDraws { population, seed, epoch, points, starts, .. } = self;
         let starts = &starts[population.first_cells[group]..population.first_cells[group + 1]];
-        Some(Arc::new(DrawnRows::new(population, group, *key, points, starts)))
+        Some(Arc::new(DrawnRows::new(population, group, *seed, *epoch, points, starts)))
     }
 
     fn bytes(&self) -> u64 {

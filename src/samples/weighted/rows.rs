@@ -23,7 +23,8 @@ impl DrawnRows {
     pub(super) fn new(
         population: &Population,
         group: usize,
-        (seed, epoch): (u64, u64),
+        seed: u64,
+        epoch: u64,
         points: &[Points],
         starts: &[u64],
     ) -> Self {

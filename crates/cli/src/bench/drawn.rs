@@ -51,7 +51,7 @@ impl Drawn {
 
     pub(super) fn work(&self) -> StageTimes {
         let always = [Stage::Fetch, Stage::Parquet, Stage::Gather, Stage::Decode];
-        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
+        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.for_stage(stage)));
         let waits = waits.filter(|(stage, seconds)| *seconds > 0.0 || always.contains(stage));
         let stages = &self.stages;
         StageTimes {

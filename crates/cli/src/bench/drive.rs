@@ -114,9 +114,9 @@ fn rank(
     }
     let _leave = Leave(meeting);
     let mut run = RankRun { marks: vec![Mark::now(loader, course.pressure)], ..RankRun::default() };
-    let started = Instant::now();
+    let clock = RunClock { origin, started: Instant::now() };
     for number in course.epochs.clone() {
-        let over = epoch(number, loader, course, (origin, started), meeting, &mut run, &mut on_step)?;
+        let over = epoch(number, loader, course, clock, meeting, &mut run, &mut on_step)?;
         run.marks.push(Mark::now(loader, course.pressure));
         if over {
             break;
@@ -138,13 +138,21 @@ pub(super) fn unthrottled(loaders: &[Loader], time: Duration, pressure: &Pressur
     drive(loaders, &course, Instant::now(), |_| ())
 }
 
-/// Runs one epoch and returns whether the run is over. Times are recorded since `origin`, and the time limit
-/// of the run counts from `started`.
+/// The instants from which a run counts its times.
+#[derive(Clone, Copy)]
+struct RunClock {
+    /// The instant since which times are recorded.
+    origin: Instant,
+    /// The instant from which the time limit of the run counts.
+    started: Instant,
+}
+
+/// Runs one epoch and returns whether the run is over.
 fn epoch(
     number: u64,
     loader: &Loader,
     course: &DriveSettings<'_>,
-    (origin, started): (Instant, Instant),
+    RunClock { origin, started }: RunClock,
     meeting: &Meeting,
     run: &mut RankRun,
     on_step: &mut impl FnMut(&Lap),

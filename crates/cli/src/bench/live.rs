@@ -74,7 +74,7 @@ impl SoFar {
 /// The stage with the longest wait between two readings that are `seconds` apart, if the waits were long.
 fn limiting(then: &Waits, now: &Waits, seconds: f64) -> Option<&'static str> {
     let waits = now.since(then);
-    let most = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)))?;
+    let most = Stage::ALL.into_iter().max_by(|a, b| waits.for_stage(*a).total_cmp(&waits.for_stage(*b)))?;
     (waits.total() > MIN_NOTED_SHARE * seconds).then(|| most.name())
 }
 

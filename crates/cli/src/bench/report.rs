@@ -314,7 +314,7 @@ impl fmt::Display for BenchReport {
         if let Some(simulated) = &self.accelerator {
             writeln!(f, "{simulated}")?;
         }
-        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
+        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.for_stage(stage)));
         let waits: Vec<String> = waits
             .filter(|(_, time)| *time >= MIN_SHOWN_SECONDS)
             .map(|(stage, time)| format!("{} {}", stage.name(), seconds(time)))

@@ -119,8 +119,8 @@ impl RunCourse {
         }
         let least = MIN_AREA_SHARE * total.waits.total();
         let mut longest: Vec<Stage> =
-            Stage::ALL.into_iter().filter(|stage| total.waits.of(*stage) >= least).collect();
-        longest.sort_by(|one, other| total.waits.of(*other).total_cmp(&total.waits.of(*one)));
+            Stage::ALL.into_iter().filter(|stage| total.waits.for_stage(*stage) >= least).collect();
+        longest.sort_by(|one, other| total.waits.for_stage(*other).total_cmp(&total.waits.for_stage(*one)));
         longest.truncate(MAX_AREAS);
         // The areas are stacked in the order of the stages, from fetching at the bottom to the training loop.
         let drawn: Vec<Stage> = Stage::ALL.into_iter().filter(|stage| longest.contains(stage)).collect();
@@ -132,8 +132,9 @@ impl RunCourse {
             self.all.iter().map(one).collect()
         };
         let most = share(&|bucket| bucket.waits.total()).into_iter().fold(0.0, f64::max);
-        let said =
-            longest.iter().map(|stage| format!("{} {}", stage.name(), seconds(total.waits.of(*stage))));
+        let said = longest
+            .iter()
+            .map(|stage| format!("{} {}", stage.name(), seconds(total.waits.for_stage(*stage))));
         let summary = format!(
             "Share of each {} that the training loops waited, by the stage that held them up. In all: {}.",
             self.stretch(),
@@ -154,12 +155,12 @@ impl RunCourse {
                 &mut plot,
                 &format!("stage-{place}"),
                 stage.name(),
-                share(&|bucket| bucket.waits.of(*stage)),
+                share(&|bucket| bucket.waits.for_stage(*stage)),
             );
         }
         let others = |bucket: &Bucket| {
             let others = Stage::ALL.into_iter().filter(|stage| !drawn.contains(stage));
-            others.map(|stage| bucket.waits.of(stage)).sum()
+            others.map(|stage| bucket.waits.for_stage(stage)).sum()
         };
         if others(&total) >= least {
             draw(&mut plot, "others", "others", share(&others));
@@ -206,7 +207,7 @@ pub(super) fn calls(summary: &Summary) -> Latencies {
 /// How long each stage worked and how long training loops waited for it; times of 0 are left out.
 pub(super) fn work(summary: &Summary) -> StageTimes {
     let stages = summary.stages.named().into_iter().filter(|(name, _)| *name != "list");
-    let waits = Stage::ALL.into_iter().map(|stage| (stage.name(), summary.waited.of(stage)));
+    let waits = Stage::ALL.into_iter().map(|stage| (stage.name(), summary.waited.for_stage(stage)));
     StageTimes {
         seconds: summary.seconds.max(f64::MIN_POSITIVE),
         worked: stages.map(|(name, stage)| (name, stage.working)).filter(|(_, time)| *time > 0.0).collect(),

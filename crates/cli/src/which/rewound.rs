@@ -35,7 +35,7 @@ impl RewoundRun {
                 (datasets, denied)
             }
         };
-        let rewind = Rewind::of(datasets.iter().cloned().zip(denied), &position)?;
+        let rewind = Rewind::new(datasets.iter().cloned().zip(denied), &position)?;
         Ok((datasets, RewoundRun { rewind, is_mix }))
     }
 

@@ -160,7 +160,7 @@ impl ObjectForm {
     fn seen_size(&self, image: &[u8]) -> Result<Size> {
         let is_turned = self.coordinates == Coordinates::Shares;
         let shown = Image::resize(1, 1).exif_orientation(is_turned);
-        Ok(Drawn::of(&shown, image, RowKey(0))?.seen())
+        Ok(Drawn::probe(&shown, image, RowKey(0))?.seen())
     }
 
     /// An object as it is written.

@@ -103,7 +103,7 @@ pub(super) fn open(from: &Path, file: &Path) -> Result<AnnotatedImages> {
     let masks = images.iter().flat_map(|image| &image.objects).map(|object| &object.mask);
     let form = ObjectForm {
         coordinates: Coordinates::Pixels,
-        masks: has_masks.then(|| MaskForm::of(masks)),
+        masks: has_masks.then(|| MaskForm::holding(masks)),
         point_numbers: has_points.then_some(POINT_NUMBERS),
         classes,
     };

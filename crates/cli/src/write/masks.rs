@@ -66,7 +66,7 @@ impl ObjectMask {
 
 impl MaskForm {
     /// The form that holds all of these masks.
-    pub(super) fn of<'a>(mut masks: impl Iterator<Item = &'a ObjectMask>) -> MaskForm {
+    pub(super) fn holding<'a>(mut masks: impl Iterator<Item = &'a ObjectMask>) -> MaskForm {
         match masks.any(|mask| matches!(mask, ObjectMask::Runs { .. })) {
             true => MaskForm::Runs,
             false => MaskForm::Outlines,

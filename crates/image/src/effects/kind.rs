@@ -48,7 +48,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn of(size: Size) -> Ranges {
+    pub(super) fn for_size(size: Size) -> Ranges {
         let translate = [size.width, size.height].map(|side| MOST_MOVED * f64::from(side));
         Ranges { shear: 0.3, translate, rotate: 30.0, colour: 0.9, bits: 4.0, kept: BITS }
     }

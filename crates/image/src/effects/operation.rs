@@ -52,7 +52,7 @@ impl PixelOperation {
             PixelOperation::Move(affine) => {
                 still.clear();
                 still.extend_from_slice(pixels);
-                affine.pixels(still, size, (channels, Depth::Eight), pixels);
+                affine.pixels(still, size, channels, Depth::Eight, pixels);
             }
             PixelOperation::Colour(change) => color::change([change], pixels, channels),
             PixelOperation::Sharpness(factor) => sharpen(pixels, size, channels, factor, still),

@@ -47,7 +47,7 @@ pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Draw
         let mut operations = Vec::new();
         for (kind, tenths, at) in pair {
             if draws.unit() < f64::from(*tenths) / 10.0 {
-                operations.extend(make(*kind, &Ranges::of(size), (*at, LEARNED_BINS), draws));
+                operations.extend(make(*kind, &Ranges::for_size(size), (*at, LEARNED_BINS), draws));
             }
         }
         operations
@@ -59,7 +59,7 @@ pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Draw
         Policy::Rand { num_ops, magnitude, num_magnitude_bins: bins } => {
             let each = (0..num_ops).map(|_| {
                 let kind = drawn(draws);
-                make(kind, &Ranges::of(size), (magnitude, bins), draws)
+                make(kind, &Ranges::for_size(size), (magnitude, bins), draws)
             });
             each.flatten().collect()
         }

@@ -20,7 +20,7 @@ pub(super) struct Inverse {
 }
 
 impl Inverse {
-    pub(super) fn of(divisor: f32) -> Inverse {
+    pub(super) fn new(divisor: f32) -> Inverse {
         let exact = f64::from(divisor).recip();
         let nearest = exact as f32;
         Inverse { nearest, rest: (exact - f64::from(nearest)) as f32 }
@@ -57,7 +57,7 @@ impl<const LANES: usize> LevelGroup<LANES> {
         };
         let Normalize { mean, std } =
             key.normalize.unwrap_or(Normalize { mean: [0.0; RGB], std: [1.0; RGB] });
-        let inverses = std.map(Inverse::of);
+        let inverses = std.map(Inverse::new);
         let filled = |value: &dyn Fn(usize) -> f32| {
             std::array::from_fn(|vector| {
                 std::array::from_fn(|lane| value(place(vector, lane) % key.channels))
@@ -68,7 +68,7 @@ impl<const LANES: usize> LevelGroup<LANES> {
             mean: filled(&|channel| mean[channel]),
             inverse: filled(&|channel| inverses[channel].nearest),
             rest: filled(&|channel| inverses[channel].rest),
-            white: Inverse::of(WHITE),
+            white: Inverse::new(WHITE),
             pixel_type: key.pixel_type,
             in_planes,
             channels: key.channels,

@@ -34,7 +34,7 @@ impl Registers {
     /// Converts interleaved pixels of an image with `count` pixels, starting at its pixel number `first`.
     /// Returns the number of converted levels, which are those of whole groups.
     #[allow(unused_variables)]
-    pub(super) fn write(&self, (first, count): (usize, usize), pixels: &[u8], slot: &mut [u8]) -> usize {
+    pub(super) fn write(&self, first: usize, count: usize, pixels: &[u8], slot: &mut [u8]) -> usize {
         match *self {
             #[cfg(target_arch = "x86_64")]
             Registers::Avx512(ref group) => avx512::write(group, group.placed(first, count), pixels, slot),

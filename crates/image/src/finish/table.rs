@@ -28,7 +28,7 @@ enum FinishValues {
 
 impl ValueTable {
     /// Computes the values for images with these properties.
-    pub(super) fn of(key: FinishKey) -> ValueTable {
+    pub(super) fn new(key: FinishKey) -> ValueTable {
         let normal = |channel, level: u16| key.normalized(channel, f32::from(level) / WHITE);
         let values = match key.pixel_type {
             PixelType::U8 => FinishValues::U8,
@@ -54,28 +54,28 @@ impl ValueTable {
         let count = levels.len() / self.key.channels;
         let mut expected = vec![0; levels.len() * self.key.pixel_type.bytes()];
         let mut found = expected.clone();
-        self.look_up((0, count), &levels, &mut expected);
-        registers.write((0, count), &levels, &mut found) == levels.len() && found == expected
+        self.look_up(0, count, &levels, &mut expected);
+        registers.write(0, count, &levels, &mut found) == levels.len() && found == expected
     }
 
     /// Writes the values of interleaved pixels of an image with `count` pixels, starting at its pixel number
     /// `first`.
-    pub(super) fn write(&self, (first, count): (usize, usize), pixels: &[u8], slot: &mut [u8]) {
+    pub(super) fn write(&self, first: usize, count: usize, pixels: &[u8], slot: &mut [u8]) {
         let done = match &self.registers {
-            Some(registers) => registers.write((first, count), pixels, slot),
+            Some(registers) => registers.write(first, count, pixels, slot),
             None => 0,
         };
-        self.look_up((first + done / self.key.channels, count), &pixels[done..], slot);
+        self.look_up(first + done / self.key.channels, count, &pixels[done..], slot);
     }
 
     /// Writes the same as [`write`](Self::write), but with the table alone.
-    pub(super) fn look_up(&self, place: (usize, usize), pixels: &[u8], slot: &mut [u8]) {
+    pub(super) fn look_up(&self, first: usize, count: usize, pixels: &[u8], slot: &mut [u8]) {
         match &self.values {
-            FinishValues::U8 => self.key.write(place, pixels, slot, |_, level| [level]),
-            FinishValues::U16(values) => self.key.write(place, pixels, slot, |channel, level| {
+            FinishValues::U8 => self.key.write(first, count, pixels, slot, |_, level| [level]),
+            FinishValues::U16(values) => self.key.write(first, count, pixels, slot, |channel, level| {
                 values[channel][usize::from(level)].to_ne_bytes()
             }),
-            FinishValues::U32(values) => self.key.write(place, pixels, slot, |channel, level| {
+            FinishValues::U32(values) => self.key.write(first, count, pixels, slot, |channel, level| {
                 values[channel][usize::from(level)].to_ne_bytes()
             }),
         }

@@ -22,7 +22,7 @@ fn mirrored(image: &Image, mirror: Mirror) -> Vec<u8> {
     let mut slot = vec![0; image.bytes_per_image()];
     let mut pixels = PIXELS[..image.channels() * 6].to_vec();
     mirror_in_place(mirror, &mut pixels, image.size(), image.channels());
-    Finisher::default().finish(image, 0, (&pixels, Depth::Eight), &mut slot);
+    Finisher::default().finish(image, 0, &pixels, Depth::Eight, &mut slot);
     slot
 }
 
@@ -107,7 +107,7 @@ fn levels_of_sixteen_bits_are_delivered_in_every_type_as_eight_are() {
                 let mut slot = vec![0; image.bytes_per_image()];
                 let mut pixels = wide[..image.channels() * 12].to_vec();
                 mirror_in_place(both, &mut pixels, image.size(), image.channels() * 2);
-                Finisher::default().finish(&image, 0, (&pixels, Depth::Sixteen), &mut slot);
+                Finisher::default().finish(&image, 0, &pixels, Depth::Sixteen, &mut slot);
                 assert_eq!(slot, mirrored(&image, both), "{image}");
             }
         }
@@ -132,9 +132,9 @@ fn a_table_is_made_anew_for_another_image() {
     let mut slot = vec![0; 72];
     let plain = Image::resize(2, 3).dtype(PixelType::F32);
     let normal = plain.clone().normalize([0.5; 3], [0.5; 3]);
-    finisher.finish(&normal, 0, (&PIXELS, Depth::Eight), &mut slot);
+    finisher.finish(&normal, 0, &PIXELS, Depth::Eight, &mut slot);
     assert_eq!(floats(&slot)[0], -1.0);
-    finisher.finish(&plain, 0, (&PIXELS, Depth::Eight), &mut slot);
+    finisher.finish(&plain, 0, &PIXELS, Depth::Eight, &mut slot);
     assert_eq!(floats(&slot)[0], 0.0);
 }
 
@@ -149,7 +149,7 @@ fn registers_are_used_for_usual_constants() {
     for normalize in usual.map(|both| both.map(|(mean, std)| Normalize { mean, std })) {
         for (pixel_type, layout, channels) in kinds() {
             let key = FinishKey { pixel_type, normalize, layout, channels };
-            let table = ValueTable::of(key);
+            let table = ValueTable::new(key);
             assert!(Registers::all(&key).all(|registers| table.is_given_by(&registers)), "{key:?}");
         }
     }
@@ -160,7 +160,7 @@ fn registers_are_used_for_usual_constants() {
 fn constants_that_registers_round_otherwise_are_looked_up() {
     let normalize = Some(Normalize { mean: [0.0; 3], std: [1e-42; 3] });
     let key = FinishKey { pixel_type: PixelType::F32, normalize, layout: Layout::Nhwc, channels: RGB };
-    let table = ValueTable::of(key);
+    let table = ValueTable::new(key);
     assert!(!Registers::all(&key).any(|registers| table.is_given_by(&registers)));
 }
 
@@ -169,8 +169,8 @@ fn kinds() -> impl Iterator<Item = (PixelType, Layout, usize)> {
     all.flat_map(|(dtype, layout)| [LUMA, RGB].map(|channels| (dtype, layout, channels)))
 }
 
-/// Writes levels to a slot. The pair is the number of the first pixel, and the number of pixels of the image.
-type WriteLevels<'a> = &'a dyn Fn((usize, usize), &[u8], &mut [u8]);
+/// Writes levels to a slot, from the number of the first pixel and the number of pixels of the image.
+type WriteLevels<'a> = &'a dyn Fn(usize, usize, &[u8], &mut [u8]);
 
 proptest! {
     /// The slot is filled in two parts. The cut between them is random, so it is seldom at a pixel at which a
@@ -184,24 +184,24 @@ proptest! {
     ) {
         for (pixel_type, layout, channels) in kinds() {
             let key = FinishKey { pixel_type, normalize: Some(Normalize { mean, std }), layout, channels };
-            let table = ValueTable::of(key);
+            let table = ValueTable::new(key);
             let count = levels.len() / channels;
             let (levels, cut) = (&levels[..count * channels], cut.min(count));
             let (before, after) = levels.split_at(cut * channels);
             let mut expected = vec![0; levels.len() * pixel_type.bytes()];
-            table.look_up((0, count), levels, &mut expected);
+            table.look_up(0, count, levels, &mut expected);
             let parts = |write: WriteLevels<'_>| {
                 let mut slot = vec![0; expected.len()];
-                write((cut, count), after, &mut slot);
-                write((0, count), before, &mut slot);
+                write(cut, count, after, &mut slot);
+                write(0, count, before, &mut slot);
                 slot
             };
-            prop_assert_eq!(&parts(&|place, levels, slot| table.write(place, levels, slot)), &expected);
+            prop_assert_eq!(&parts(&|first, count, levels, slot| table.write(first, count, levels, slot)), &expected);
             for registers in Registers::all(&key).filter(|registers| table.is_given_by(registers)) {
-                let found = parts(&|(first, count), levels, slot| {
-                    let done = registers.write((first, count), levels, slot);
+                let found = parts(&|first, count, levels, slot| {
+                    let done = registers.write(first, count, levels, slot);
                     assert!(done <= levels.len() && levels.len() - done < 48);
-                    table.look_up((first + done / channels, count), &levels[done..], slot);
+                    table.look_up(first + done / channels, count, &levels[done..], slot);
                 });
                 prop_assert_eq!(&found, &expected, "{:?}", key);
             }

@@ -30,23 +30,31 @@ impl FinishKey {
     }
 
     /// Writes levels of 16 bits like [`write`](Self::write).
-    pub(super) fn write_wide(&self, place: (usize, usize), pixels: &[u8], slot: &mut [u8]) {
+    pub(super) fn write_wide(&self, first: usize, count: usize, pixels: &[u8], slot: &mut [u8]) {
         let (pixels, _) = pixels.as_chunks::<{ Depth::Sixteen.bytes() }>();
         let normal = |channel, level: [u8; 2]| {
             self.normalized(channel, f32::from(u16::from_ne_bytes(level)) / WIDE_WHITE)
         };
         match self.pixel_type {
             PixelType::U8 => {
-                self.write(place, pixels, slot, |_, level| [(u16::from_ne_bytes(level) >> u8::BITS) as u8]);
+                self.write(first, count, pixels, slot, |_, level| {
+                    [(u16::from_ne_bytes(level) >> u8::BITS) as u8]
+                });
             }
-            PixelType::U16 => self.write(place, pixels, slot, |_, level| level),
+            PixelType::U16 => self.write(first, count, pixels, slot, |_, level| level),
             PixelType::F16 => {
-                self.write(place, pixels, slot, |c, level| f16::from_f32(normal(c, level)).to_ne_bytes());
+                self.write(first, count, pixels, slot, |c, level| {
+                    f16::from_f32(normal(c, level)).to_ne_bytes()
+                });
             }
             PixelType::BF16 => {
-                self.write(place, pixels, slot, |c, level| bf16::from_f32(normal(c, level)).to_ne_bytes());
+                self.write(first, count, pixels, slot, |c, level| {
+                    bf16::from_f32(normal(c, level)).to_ne_bytes()
+                });
             }
-            PixelType::F32 => self.write(place, pixels, slot, |c, level| normal(c, level).to_ne_bytes()),
+            PixelType::F32 => {
+                self.write(first, count, pixels, slot, |c, level| normal(c, level).to_ne_bytes())
+            }
         }
     }
 
@@ -54,7 +62,8 @@ impl FinishKey {
     /// `first`.
     pub(super) fn write<L: Copy, const BYTES: usize>(
         &self,
-        (first, count): (usize, usize),
+        first: usize,
+        count: usize,
         pixels: &[L],
         slot: &mut [u8],
         value: impl Fn(usize, L) -> [u8; BYTES],

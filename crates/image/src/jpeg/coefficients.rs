@@ -140,7 +140,8 @@ impl Decoder {
         image: &Image,
         kept: &[u8],
         shown: &mut [Shown<'_>],
-        (stages, workspace): (&mut Stages, &Workspace),
+        stages: &mut Stages,
+        workspace: &Workspace,
     ) -> Result<()> {
         let facts = facts(kept)?;
         check_size(facts.width, facts.height, image.max_pixels)?;

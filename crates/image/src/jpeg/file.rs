@@ -27,12 +27,13 @@ impl Decoder {
         image: &Image,
         encoded: &[u8],
         shown: &mut [Shown<'_>],
-        (stages, workspace): (&mut Stages, &Workspace),
+        stages: &mut Stages,
+        workspace: &Workspace,
     ) -> Result<()> {
-        match self.decode_strictly(image, encoded, shown, (stages, workspace)) {
+        match self.decode_strictly(image, encoded, shown, stages, workspace) {
             Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
                 let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
-                self.decode_strictly(image, &clean, shown, (stages, workspace)).map_err(Failure::into_error)
+                self.decode_strictly(image, &clean, shown, stages, workspace).map_err(Failure::into_error)
             }
             other => other.map_err(Failure::into_error),
         }
@@ -44,7 +45,8 @@ impl Decoder {
         image: &Image,
         encoded: &[u8],
         shown: &mut [Shown<'_>],
-        (stages, workspace): (&mut Stages, &Workspace),
+        stages: &mut Stages,
+        workspace: &Workspace,
     ) -> Result<(), Failure> {
         let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
         if let Some((width, height)) = markers.size {
@@ -85,7 +87,7 @@ impl Decoder {
         };
         let mut taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
         let bytes = bytes_of(&info, &part, channels);
-        let mut out = Destination::of(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
+        let mut out = Destination::choose(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
         if self.decode_own(&opened, &part, &markers, channels, out.bytes()) {
             self.idle = Some(opened.close());
         } else {
@@ -95,7 +97,7 @@ impl Decoder {
                 taken = workspace.take(needed(&part, shown), || named(&info, &markers))?;
             }
             let bytes = bytes_of(&info, &part, channels);
-            out = Destination::of(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
+            out = Destination::choose(&part, bytes, &mut *shown, &frames, &mut stages.pixels);
             self.decode_with_library(opened, &part, &markers, channels, out.bytes())?;
         }
         if let Destination::Slot(_) = out {
@@ -120,7 +122,7 @@ enum Destination<'a> {
 
 impl<'a> Destination<'a> {
     /// Chooses the memory for the pixels of a part, which take this number of bytes.
-    fn of(
+    fn choose(
         part: &ReducedRegion,
         bytes: usize,
         shown: &'a mut [Shown<'_>],

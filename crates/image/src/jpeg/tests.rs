@@ -54,7 +54,7 @@ fn decode_alone(
 ) -> Result<()> {
     let Scratch { decoder, stages } = scratch;
     let shown = Shown::new(image, frame_of, slot);
-    decoder.decode_into(image, encoded, &mut [shown], (stages, &Workspace::of_one(image.max_pixels)))
+    decoder.decode_into(image, encoded, &mut [shown], stages, &Workspace::of_one(image.max_pixels))
 }
 
 fn decoded(

@@ -97,8 +97,8 @@ fn raw_pixels_give_what_a_png_of_them_gives() {
         let of_planes = image.clone().raw(raw.layout(Layout::Nchw));
         assert!(slot(&of_planes, planes, round) == expected, "{of_planes} of {channels} channels");
         assert_eq!(
-            Drawn::of(&of_pixels, levels, RowKey(round)).unwrap(),
-            Drawn::of(&image, png, RowKey(round)).unwrap()
+            Drawn::probe(&of_pixels, levels, RowKey(round)).unwrap(),
+            Drawn::probe(&image, png, RowKey(round)).unwrap()
         );
     }
 }
@@ -109,11 +109,11 @@ fn what_follows_raw_pixels_follows_as_it_does_a_file() {
     let (mask, file) = (png(&grey, 1), png(&colours, 3));
     let files = Image::random_resized_crop(24).flip();
     let raws = files.clone().raw(Raw::new((HEIGHT, WIDTH), 3));
-    let own = Image::resize(12, 12).of("image").shown_as(&files).unwrap();
+    let own = Image::resize(12, 12).following("image").shown_as(&files).unwrap();
     let workspace = Workspace::of_one(1 << 20);
     for key in (0..20).map(RowKey) {
-        let of_file = Drawn::of(&files, &file, key).unwrap();
-        let of_raw = Drawn::of(&raws, &colours, key).unwrap();
+        let of_file = Drawn::probe(&files, &file, key).unwrap();
+        let of_raw = Drawn::probe(&raws, &colours, key).unwrap();
         assert_eq!(of_raw, of_file);
         let masked = |image: &Image, drawn: &Drawn| {
             let mut slot = vec![0; 24 * 24];
@@ -164,7 +164,7 @@ fn a_cell_of_another_length_is_a_bad_row() {
         };
         let error = found.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadRow);
-        assert_eq!(Drawn::of(&image, cell, RowKey(0)).unwrap_err().to_string(), error.to_string());
+        assert_eq!(Drawn::probe(&image, cell, RowKey(0)).unwrap_err().to_string(), error.to_string());
         error.to_string()
     };
     assert_eq!(refused(&[7; 5771]), "5771 bytes where raw pixels of 37x52x3 take 5772");

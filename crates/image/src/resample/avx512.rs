@@ -76,15 +76,17 @@ impl Avx512 {
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
-        (view, part): (Rect, Part),
-        (size, mirror): (Size, Mirror),
+        view: Rect,
+        part: Part,
+        size: Size,
+        mirror: Mirror,
         target: &mut ResizeTarget<'_>,
     ) -> bool {
         if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
         }
         // SAFETY: `is_here` found that the processor has all of these extensions.
-        unsafe { self.resize_512(decoded, (view, part), (size, mirror), target) }.is_some()
+        unsafe { self.resize_512(decoded, view, part, size, mirror, target) }.is_some()
     }
 
     /// The bytes that a resize needs in addition to weights and intermediate rows, if a row of the target has
@@ -103,14 +105,16 @@ impl Avx512 {
     fn resize_512(
         &mut self,
         decoded: Decoded<'_>,
-        (view, part): (Rect, Part),
-        (size, mirror): (Size, Mirror),
+        view: Rect,
+        part: Part,
+        size: Size,
+        mirror: Mirror,
         target: &mut ResizeTarget<'_>,
     ) -> Option<()> {
         let channels = decoded.channels;
         let Avx512 { across, down, lanes, rows } = self;
-        across.set(view.width, (part.left, part.width), size.width)?;
-        down.set(view.height, (part.top, part.height), size.height)?;
+        across.set(view.width, part.left, part.width, size.width)?;
+        down.set(view.height, part.top, part.height, size.height)?;
         (across.fours.max(down.fours) <= MAX_FOURS).then_some(())?;
         (across.precision.max(down.precision) <= MAX_PRECISION).then_some(())?;
         (across.largest.max(down.largest) <= MAX_WEIGHT).then_some(())?;

@@ -44,9 +44,9 @@ fn pixels_are_those_of_the_library() {
         let mirror = Mirror { across: draws.below(2) == 0, down: draws.below(2) == 0 };
         let mut found = vec![0; size.width as usize * size.height as usize * channels];
         let mut expected = found.clone();
-        resampler.resample(decoded, &sampling, (size, mirror), &mut found).expect("a resize");
+        resampler.resample(decoded, &sampling, size, mirror, &mut found).expect("a resize");
         let part = Part::covering(&sampling, 1, view);
-        resampler.with_library(decoded, (view, part), (size, resampling), &mut expected).expect("a resize");
+        resampler.with_library(decoded, view, part, size, resampling, &mut expected).expect("a resize");
         mirror_in_place(mirror, &mut expected, size, channels);
         assert!(
             found == expected,
@@ -57,7 +57,7 @@ fn pixels_are_those_of_the_library() {
         let row = size.width as usize * channels;
         let mut strip = vec![0; row * STRIP_ROWS];
         let mut write = |first: usize, rows: &[u8]| found[first * row..][..rows.len()].copy_from_slice(rows);
-        if resampler.resample_in_strips(decoded, &sampling, (size, mirror), &mut strip, &mut write) {
+        if resampler.resample_in_strips(decoded, &sampling, size, mirror, &mut strip, &mut write) {
             assert!(
                 found == expected,
                 "round {round}, strips: {rect:?} {sampling:?} to {size:?}, {mirror:?}"
@@ -72,8 +72,10 @@ fn pixels_are_those_of_the_library() {
             found.fill(0);
             let is_done = resampler.avx2.resize(
                 decoded,
-                (view, part),
-                (size, mirror),
+                view,
+                part,
+                size,
+                mirror,
                 &mut ResizeTarget::Whole(&mut found),
             );
             assert!(!is_done || found == expected, "round {round}, AVX2: {rect:?} {sampling:?} to {size:?}");

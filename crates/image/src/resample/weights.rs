@@ -41,7 +41,7 @@ impl LineWeights {
     /// and the part begins at `from` and is `extent` long. Returns `None` for an empty line and for scales
     /// above the limit.
     #[inline(always)]
-    pub(super) fn set(&mut self, length: u32, (from, extent): (f64, f64), count: u32) -> Option<()> {
+    pub(super) fn set(&mut self, length: u32, from: f64, extent: f64, count: u32) -> Option<()> {
         let scale = (from + extent - from) / f64::from(count);
         if length == 0 || count == 0 || scale.is_nan() || scale <= 0.0 {
             return None;

@@ -22,11 +22,11 @@ impl Image {
     ///
     /// // For `decode("image", image)` and `decode("depth", depth)` of a loader.
     /// let image = Image::random_resized_crop(224).flip();
-    /// let depth = Image::resize(112, 112).grayscale().of("image");
+    /// let depth = Image::resize(112, 112).grayscale().following("image");
     /// assert_eq!(depth.follows(), Some("image"));
     /// ```
     #[must_use]
-    pub fn of(self, image: impl Into<String>) -> Image {
+    pub fn following(self, image: impl Into<String>) -> Image {
         Image { of: Some(image.into()), ..self }
     }
 

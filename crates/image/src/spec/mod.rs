@@ -595,7 +595,7 @@ impl fmt::Display for Image {
             f.write_str(".emit_geometry()")?;
         }
         if let Some(of) = &self.of {
-            write!(f, ".of({of:?})")?;
+            write!(f, ".following({of:?})")?;
         }
         Ok(())
     }

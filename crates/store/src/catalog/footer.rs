@@ -144,7 +144,7 @@ impl Footer {
         let mut end = 0;
         self.columns.parquet.columns().iter().enumerate().map(move |(leaf, column)| {
             let lists = self.columns.lists(leaf);
-            let chunk = ColumnChunk::read((column, lists), &mut numbers, rows, end);
+            let chunk = ColumnChunk::read(column, lists, &mut numbers, rows, end);
             end = chunk.end();
             chunk
         })
@@ -320,7 +320,8 @@ impl<'a> ColumnChunk<'a> {
 
     #[inline]
     fn read(
-        (column, lists): (&'a ColumnDescPtr, Option<&'a LeafLists>),
+        column: &'a ColumnDescPtr,
+        lists: Option<&'a LeafLists>,
         numbers: &mut Varints<'_>,
         rows: u64,
         end: u64,

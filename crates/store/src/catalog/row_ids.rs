@@ -236,11 +236,11 @@ impl IdRuns {
 
 impl RowIds {
     /// Gives ids to the rows of files. Each file is a pair of its path and its number of rows.
-    pub(super) fn of<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Self {
+    pub(super) fn new<'a>(files: impl Iterator<Item = (&'a str, u64)>) -> Self {
         RowIds::over(files, hash)
     }
 
-    /// Works like [`of`](Self::of), with another function that hashes a path and a seed.
+    /// Works like [`new`](Self::new), with another function that hashes a path and a seed.
     fn over<'a>(files: impl Iterator<Item = (&'a str, u64)>, hash: impl Fn(&str, u64) -> u64) -> Self {
         let mut taken: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let mut first = Vec::new();

@@ -6,7 +6,7 @@ const SIZE: Size = Size { height: 331, width: 662 };
 /// Compares magnitudes with those that torchvision 0.29 gave.
 #[test]
 pub(super) fn magnitudes_are_torchvisions() {
-    let (narrow, wide) = (Ranges::of(SIZE), Ranges::WIDE);
+    let (narrow, wide) = (Ranges::for_size(SIZE), Ranges::WIDE);
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}, {expected}");
     close(OperationKind::ShearX.magnitude(&narrow, 9, 31), 0.09);
     close(OperationKind::TranslateX.magnitude(&narrow, 30, 31), 300.0);
@@ -26,7 +26,7 @@ pub(super) fn magnitudes_are_torchvisions() {
 #[test]
 fn magnitudes_are_torchvisions_to_the_last_bit() {
     let side = Size { height: 224, width: 224 };
-    let (narrow, wide) = (Ranges::of(side), Ranges::WIDE);
+    let (narrow, wide) = (Ranges::for_size(side), Ranges::WIDE);
     for (kind, ranges, at, bins, expected) in [
         (OperationKind::TranslateX, &wide, 1, 31, 1.0666667_f32),
         (OperationKind::TranslateX, &wide, 14, 31, 14.933334),

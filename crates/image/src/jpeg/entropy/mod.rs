@@ -72,8 +72,7 @@ impl EntropyDecoder {
         out: &mut [u8],
     ) -> bool {
         let EntropyDecoder { library, window, progressive, planes, .. } = self;
-        let limits = (request.memory, most_scans);
-        let decoded = progressive.decode(request.encoded, limits, window, planes);
+        let decoded = progressive.decode(request.encoded, request.memory, most_scans, window, planes);
         let Some((header, _)) = decoded else { return false };
         let request = Request { encoded: &header, ..request };
         let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
@@ -111,7 +110,7 @@ impl EntropyDecoder {
     ) -> Option<PackedImage> {
         let EntropyDecoder { library, window, progressive, planes, .. } = self;
         let (header, frame) =
-            progressive.decode(request.encoded, (request.memory, most_scans), window, planes)?;
+            progressive.decode(request.encoded, request.memory, most_scans, window, planes)?;
         // If the library refuses the header, nothing is packed, and the caller keeps the JPEG as a file.
         ready(library)?.start(Request { encoded: &header, ..request })?;
         let mut writer = Writer::new(&frame);

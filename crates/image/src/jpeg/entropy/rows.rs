@@ -94,24 +94,18 @@ impl Plane<'_> {
     fn in_mcu(&self) -> usize {
         self.across * self.down
     }
-}
 
-/// For each block of a component in a bunch of MCUs, its index among the blocks of the bunch, and the offset
-/// of its samples in the plane. If an MCU has fewer than four blocks of the component, the last entries are
-/// unused.
-fn places(
-    (across, down): (usize, usize),
-    (side, pitch): (usize, usize),
-    before: usize,
-) -> ([usize; MAX_BLOCKS], [usize; MAX_BLOCKS]) {
-    let in_mcu = across * down;
-    let blocks = std::array::from_fn(|at| at / in_mcu * BLOCKS + before + at % in_mcu);
-    let offsets = std::array::from_fn(|at| {
-        let (mcu, block) = (at / in_mcu, at % in_mcu);
-        let (x, y) = (mcu * across + block % across, block / across);
-        (x + y * pitch) * side
-    });
-    (blocks, offsets)
+    /// Sets the places of the blocks, of which `before` blocks of each MCU belong to earlier components. If
+    /// an MCU has fewer than four blocks of the component, the last places are unused.
+    fn place(&mut self, before: usize) {
+        let (across, in_mcu) = (self.across, self.in_mcu());
+        self.blocks = std::array::from_fn(|at| at / in_mcu * BLOCKS + before + at % in_mcu);
+        self.offsets = std::array::from_fn(|at| {
+            let (mcu, block) = (at / in_mcu, at % in_mcu);
+            let (x, y) = (mcu * across + block % across, block / across);
+            (x + y * self.pitch) * self.side
+        });
+    }
 }
 
 /// The upsampling that chroma still needs after the transform; `None` if only libjpeg-turbo supports it.
@@ -176,7 +170,6 @@ impl<'a> RegionRows<'a> {
             let side = sides[component];
             let pitch = (MARGIN + columns.len() * across * side + REACH).next_multiple_of(2 * STAGGER_BYTES)
                 + STAGGER_BYTES;
-            let (blocks, offsets) = places((across, down), (side, pitch), in_mcu);
             *plane = Plane {
                 start: bytes + MARGIN,
                 pitch,
@@ -186,9 +179,9 @@ impl<'a> RegionRows<'a> {
                 width: (region.width as usize * across).div_ceil(most_across),
                 height: (height as usize * down).div_ceil(most_down),
                 quantization: scan.quantization(component)?,
-                blocks,
-                offsets,
+                ..Plane::NONE
             };
+            plane.place(in_mcu);
             in_mcu += plane.in_mcu();
             if component < needed {
                 bytes += pitch * HELD_ROWS * down * side;
@@ -233,7 +226,7 @@ impl<'a> RegionRows<'a> {
         let mut y = first;
         let mut blocks = [[0; 64]; BUNCH * BLOCKS];
         for mcu_row in top..=bottom {
-            self.decode_row(mcu_row, (&mut blocks, samples), &mut decode);
+            self.decode_row(mcu_row, &mut blocks, samples, &mut decode);
             let made = (mcu_row + 1) * mcu_height;
             let ready = if smooth_down && mcu_row != bottom { made - 1 } else { made };
             while y < ready.min(end) {
@@ -248,7 +241,8 @@ impl<'a> RegionRows<'a> {
     fn decode_row<F>(
         &self,
         mcu_row: usize,
-        (blocks, samples): (&mut [Block; BUNCH * BLOCKS], &mut [u8]),
+        blocks: &mut [Block; BUNCH * BLOCKS],
+        samples: &mut [u8],
         decode: &mut F,
     ) where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -263,7 +257,7 @@ impl<'a> RegionRows<'a> {
             }
             let column = first - self.columns.start;
             for plane in &self.planes[..self.needed] {
-                self.transform(plane, (mcu_row, column), (blocks, count), samples);
+                self.transform(plane, mcu_row, column, blocks, count, samples);
             }
         }
         for _ in self.columns.end..self.mcus_per_row {
@@ -279,8 +273,10 @@ impl<'a> RegionRows<'a> {
     fn transform(
         &self,
         plane: &Plane<'_>,
-        (mcu_row, column): (usize, usize),
-        (blocks, count): (&[Block; BUNCH * BLOCKS], usize),
+        mcu_row: usize,
+        column: usize,
+        blocks: &[Block; BUNCH * BLOCKS],
+        count: usize,
         samples: &mut [u8],
     ) {
         let start = plane.row(mcu_row * plane.down * plane.side) + column * plane.across * plane.side;

@@ -68,7 +68,7 @@ pub(super) struct Symbol {
 }
 
 impl Symbol {
-    fn ac((length, symbol): (u8, u8)) -> Symbol {
+    fn ac(length: u8, symbol: u8) -> Symbol {
         let (run, size) = (symbol >> 4, symbol & 15);
         let advance = match (run, size) {
             (15, 0) => ZEROS,
@@ -78,7 +78,7 @@ impl Symbol {
         Symbol { start: length, size, advance }
     }
 
-    fn dc((length, size): (u8, u8)) -> Symbol {
+    fn dc(length: u8, size: u8) -> Symbol {
         Symbol { start: length, size, advance: 0 }
     }
 
@@ -242,11 +242,11 @@ impl Codes {
 
     /// Makes a table of `N` entries: for each pattern of bits the symbol whose code it begins with, if the
     /// code is no longer than the pattern.
-    fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
+    fn spread<const N: usize>(&self, symbol: fn(u8, u8) -> Symbol) -> Box<[Symbol; N]> {
         let bits = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
         self.each(bits, |from, length, code| {
-            all[from..from + (1 << (bits - u32::from(length)))].fill(symbol((length, code)));
+            all[from..from + (1 << (bits - u32::from(length)))].fill(symbol(length, code));
         });
         all
     }
@@ -282,7 +282,7 @@ impl DcTable {
 
     #[cold]
     fn long(&self, bits: u64) -> Symbol {
-        self.codes.find(bits, DIFFERENCE).map(Symbol::dc).unwrap_or_default()
+        self.codes.find(bits, DIFFERENCE).map(|(length, size)| Symbol::dc(length, size)).unwrap_or_default()
     }
 }
 
@@ -339,7 +339,7 @@ impl AcTable {
     #[cold]
     fn long(&self, bits: u64) -> Symbol {
         let none = Symbol { advance: END, ..Symbol::default() };
-        self.codes.find(bits, PAIR).map(Symbol::ac).unwrap_or(none)
+        self.codes.find(bits, PAIR).map(|(length, symbol)| Symbol::ac(length, symbol)).unwrap_or(none)
     }
 }
 

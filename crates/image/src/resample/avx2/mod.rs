@@ -44,15 +44,17 @@ impl Avx2 {
     pub(super) fn resize(
         &mut self,
         decoded: Decoded<'_>,
-        (view, part): (Rect, Part),
-        (size, mirror): (Size, Mirror),
+        view: Rect,
+        part: Part,
+        size: Size,
+        mirror: Mirror,
         target: &mut ResizeTarget<'_>,
     ) -> bool {
         if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
         }
         // SAFETY: `is_here` found that the processor has AVX2.
-        unsafe { self.resize_256(decoded, (view, part), (size, mirror), target) }.is_some()
+        unsafe { self.resize_256(decoded, view, part, size, mirror, target) }.is_some()
     }
 
     /// The bytes that a resize needs in addition to weights and intermediate rows, if a row of the target has
@@ -70,14 +72,16 @@ impl Avx2 {
     fn resize_256(
         &mut self,
         decoded: Decoded<'_>,
-        (view, part): (Rect, Part),
-        (size, mirror): (Size, Mirror),
+        view: Rect,
+        part: Part,
+        size: Size,
+        mirror: Mirror,
         target: &mut ResizeTarget<'_>,
     ) -> Option<()> {
         let channels = decoded.channels;
         let Avx2 { across, down, lanes, rows } = self;
-        across.set(view.width, (part.left, part.width), size.width)?;
-        down.set(view.height, (part.top, part.height), size.height)?;
+        across.set(view.width, part.left, part.width, size.width)?;
+        down.set(view.height, part.top, part.height, size.height)?;
         (across.pairs.max(down.pairs) <= MOST_PAIRS).then_some(())?;
         let source = RowSource::visible(decoded, view)?;
         match channels {

@@ -68,7 +68,8 @@ pub(in crate::source) fn written(
     volume: usize,
     root: &TableRoot,
     relative: &str,
-    (size, version): (u64, FileVersion),
+    size: u64,
+    version: FileVersion,
 ) -> Result<DataFile> {
     let pin = |path| Pin { path, size, version };
     match (store.volume(volume)?, root) {
@@ -94,7 +95,8 @@ pub(in crate::source) async fn beside(
     store: &Store,
     volume: usize,
     path: &str,
-    (size, version): (u64, FileVersion),
+    size: u64,
+    version: FileVersion,
 ) -> Result<DataFile> {
     match store.volume(volume)? {
         Volume::Remote(remote) => {

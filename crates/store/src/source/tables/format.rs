@@ -127,7 +127,7 @@ impl TableFolder<'_> {
     /// # Errors
     /// `Invalid` for a path that no file can have.
     pub fn written(&self, relative: &str, size: u64, mark: TableMark) -> Result<DataFile> {
-        list::written(self.store, self.volume, &self.root, relative, (size, FileVersion::OfTable(mark)))
+        list::written(self.store, self.volume, &self.root, relative, size, FileVersion::OfTable(mark))
     }
 
     /// The locations, besides the table's own folder, in which the user allows files of the table.
@@ -151,7 +151,7 @@ impl TableFolder<'_> {
     ) -> Result<DataFile> {
         let allowed = allowed.and_then(|at| self.store.allowed.get(at));
         let volume = allowed.map_or(self.volume, |allowed| allowed.volume);
-        list::beside(self.store, volume, path, (size, FileVersion::OfTable(mark))).await
+        list::beside(self.store, volume, path, size, FileVersion::OfTable(mark)).await
     }
 
     /// Describes a file as [`beside`](Self::beside) does, with the size and version that it has at present.

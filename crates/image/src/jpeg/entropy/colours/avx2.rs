@@ -61,8 +61,8 @@ fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
         let first = MARGIN + span * SPAN * LANE - 1;
         let count = out.len().div_ceil(STEP * PIXEL) + 1;
         let ([blue, red], [of_blue, of_red]) = (row.chroma, &mut words);
-        let blue = as_words::<BITS>(blue, (first, count), of_blue)?;
-        let red = as_words::<BITS>(red, (first, count), of_red)?;
+        let blue = as_words::<BITS>(blue, first, count, of_blue)?;
+        let red = as_words::<BITS>(red, first, count, of_red)?;
         let with_neighbours = |words: &[i16], step: usize| {
             words.get(step * LANE..)?.first_chunk().map(|words| smoothed::<BITS>(words))
         };
@@ -80,7 +80,8 @@ fn write_spans<const BITS: i32>(row: &Row<'_>, out: &mut [u8]) -> Option<()> {
 #[target_feature(enable = "avx2")]
 fn as_words<'a, const BITS: i32>(
     [near, far]: [&[u8]; 2],
-    (first, count): (usize, usize),
+    first: usize,
+    count: usize,
     words: &'a mut Words,
 ) -> Option<&'a [i16]> {
     let near = near.get(first..)?.as_chunks().0.get(..count)?;

@@ -60,7 +60,7 @@ static TO_NATURAL: [[[[u8; LANE]; 2]; 2]; 4] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        reader.mcu(blocks, (|packed, block| expand_256(packed, block), |packed| count_256(packed)))
+        reader.mcu(blocks, |packed, block| expand_256(packed, block), |packed| count_256(packed))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is returned only if the machine has the features.

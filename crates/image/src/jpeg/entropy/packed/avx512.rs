@@ -22,7 +22,7 @@ const ZIGZAG: [u8; 64] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        reader.mcu(blocks, (|packed, block| expand_512(packed, block), |packed| count_512(packed)))
+        reader.mcu(blocks, |packed, block| expand_512(packed, block), |packed| count_512(packed))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is returned only if the machine has the features.

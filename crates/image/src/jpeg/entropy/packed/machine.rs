@@ -23,5 +23,5 @@ fn fastest() -> ReadMcu {
     if let Some(fast) = avx512::read_mcu().or_else(avx2::read_mcu) {
         return fast;
     }
-    |reader, blocks| reader.mcu(blocks, (expand::plain, expand::count))
+    |reader, blocks| reader.mcu(blocks, expand::plain, expand::count)
 }

@@ -135,10 +135,8 @@ impl<'a> Reader<'a> {
     pub(super) fn mcu(
         &mut self,
         blocks: &mut [&mut Block],
-        (expand, count): (
-            impl Fn(&PackedBlock<'_>, &mut Block) -> Escapes,
-            impl Fn(&PackedBlock<'_>) -> (usize, usize),
-        ),
+        expand: impl Fn(&PackedBlock<'_>, &mut Block) -> Escapes,
+        count: impl Fn(&PackedBlock<'_>) -> (usize, usize),
     ) -> Option<()> {
         if self.read_row != Some(self.row) {
             self.begin_row()?;

@@ -60,7 +60,8 @@ pub(super) fn first(
     bits: &mut Reader<'_>,
     table: &AcTable<First>,
     band: Band,
-    (block, nonzero): (&mut Block, &mut u64),
+    block: &mut Block,
+    nonzero: &mut u64,
 ) -> u32 {
     let mut at = band.first - 1;
     loop {
@@ -100,7 +101,8 @@ pub(super) fn refine<M: Masks>(
     bits: &mut Reader<'_>,
     table: &AcTable<Refine>,
     band: Band,
-    (block, nonzero): (&mut Block, &mut u64),
+    block: &mut Block,
+    nonzero: &mut u64,
 ) -> u32 {
     let whole = band.from(band.first);
     let (which, zeros) = (*nonzero & whole, !*nonzero & whole);
@@ -154,9 +156,9 @@ pub(super) fn refine<M: Masks>(
 
 /// Corrects the coefficients of a block that gets no new ones.
 #[inline(always)]
-pub(super) fn correct<M: Masks>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
+pub(super) fn correct<M: Masks>(bits: &mut Reader<'_>, band: Band, block: &mut Block, nonzero: u64) {
     bits.refill();
-    let which = *nonzero & band.from(band.first);
+    let which = nonzero & band.from(band.first);
     let raised = append(bits, 0, which.count_ones());
     M::raise(block, M::deposit(raised, which), 0, 1 << band.low);
 }

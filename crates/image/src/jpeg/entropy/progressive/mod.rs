@@ -34,7 +34,8 @@ impl Progressive {
     pub(super) fn decode(
         &mut self,
         encoded: &[u8],
-        (memory, most_scans): (usize, usize),
+        memory: usize,
+        most_scans: usize,
         window: &mut BitBuffer,
         planes: &mut Planes,
     ) -> Option<(Vec<u8>, Frame)> {
@@ -67,8 +68,8 @@ impl Progressive {
                     definitions: &definitions,
                     restart_interval: restart_interval.into(),
                 };
-                let memory = (&mut self.lookups, &mut *window);
-                segments.rest = scan.decode((content, segments.rest), &mut progress, memory, planes)?;
+                let (lookups, data) = (&mut self.lookups, segments.rest);
+                segments.rest = scan.decode(content, data, &mut progress, lookups, window, planes)?;
             }
             match segments.next()? {
                 (EOI, ..) => break,

@@ -88,9 +88,9 @@ impl AcRows<'_> {
         }
         let mut bits = data.bits.reader();
         for row in self.each() {
-            for block in row {
+            for (block, nonzero) in row {
                 if clears {
-                    *block.0 = [0; 64];
+                    *block = [0; 64];
                 }
                 if data.needs_more(bits.head) {
                     let head = bits.head;
@@ -98,7 +98,7 @@ impl AcRows<'_> {
                     bits = data.bits.reader();
                 }
                 match run {
-                    0 => run = bands::first(&mut bits, table, band, block),
+                    0 => run = bands::first(&mut bits, table, band, block, nonzero),
                     _ => run -= 1,
                 }
             }
@@ -120,12 +120,12 @@ impl AcRows<'_> {
                     bits = data.bits.reader();
                 }
                 if run == 0 {
-                    run = bands::refine::<M>(&mut bits, table, band, (block, nonzero));
+                    run = bands::refine::<M>(&mut bits, table, band, block, nonzero);
                     continue;
                 }
                 run -= 1;
                 if bands::has_any(band, *nonzero) {
-                    bands::correct::<M>(&mut bits, band, (block, nonzero));
+                    bands::correct::<M>(&mut bits, band, block, *nonzero);
                 }
             }
         }

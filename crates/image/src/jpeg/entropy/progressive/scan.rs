@@ -140,9 +140,11 @@ impl Scan<'_> {
     /// the coded data of the scan. Returns the bytes from the next marker on; `None` if anything is invalid.
     pub(super) fn decode<'d>(
         &self,
-        (content, data): (&[u8], &'d [u8]),
+        content: &[u8],
+        data: &'d [u8],
         progress: &mut SentBits,
-        (lookups, window): (&mut Lookups, &mut BitBuffer),
+        lookups: &mut Lookups,
+        window: &mut BitBuffer,
         planes: &mut Planes,
     ) -> Option<&'d [u8]> {
         let header = ScanHeader::read(content, self.frame)?;

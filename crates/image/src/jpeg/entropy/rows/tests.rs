@@ -35,9 +35,11 @@ fn fill(draws: &mut Draws, block: &mut Block) {
 }
 
 fn decoded(
-    (library, request): (&mut Library, Request<'_>),
+    library: &mut Library,
+    request: Request<'_>,
     functions: Option<Functions>,
-    (region, seed): (Region, u64),
+    region: Region,
+    seed: u64,
 ) -> Vec<u8> {
     let mut out = vec![0; region.width as usize * region.height as usize * request.colours];
     let mut draws = Draws::new(RowKey(seed));
@@ -87,7 +89,7 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
         let (width, height) = (width.div_ceil(reduction), height.div_ceil(reduction));
         let (x, y) = (draws.below(width) / (32 / reduction) * (32 / reduction), draws.below(height));
         let region = Region { x, y, width: 1 + draws.below(width - x), height: 1 + draws.below(height - y) };
-        let expected = decoded((&mut library, request), None, (region, seed));
+        let expected = decoded(&mut library, request, None, region, seed);
         for (way, functions) in ways().into_iter().enumerate() {
             let place = format!("{region:?} of {width}x{height}, {sampling}, reduced by {reduction}");
             let scan = library.start(request).expect("a scan");
@@ -98,7 +100,7 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
                 reduced += ours
             }
             drop(scan);
-            let found = decoded((&mut library, request), Some(functions), (region, seed));
+            let found = decoded(&mut library, request, Some(functions), region, seed);
             assert!(found == expected, "way {way}, round {seed}: {place}");
         }
     }

@@ -32,7 +32,7 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
         let [first, second] = offsets;
         let starts = [job.start + first, job.start + second];
         // SAFETY: `fits` has checked that the samples of both blocks are within `samples`.
-        unsafe { transform_256(blocks, job.quantization, (starts, job.pitch), samples) };
+        unsafe { transform_256(blocks, job.quantization, starts, job.pitch, samples) };
     }
 }
 
@@ -42,7 +42,8 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
 unsafe fn transform_256(
     blocks: &[&Block; BLOCKS],
     quantization: &[u16; 64],
-    places: ([usize; BLOCKS], usize),
+    starts: [usize; BLOCKS],
+    pitch: usize,
     samples: &mut [u8],
 ) {
     let (mut rows, tables) = (by_rows(blocks), by_rows(&[quantization; BLOCKS]));
@@ -56,7 +57,7 @@ unsafe fn transform_256(
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
         // SAFETY: the caller guarantees that the rows are within `samples`.
-        return unsafe { write([all; 4], places, samples) };
+        return unsafe { write([all; 4], starts, pitch, samples) };
     }
     let used = if is_low { 4 } else { 8 };
     for (row, table) in rows.iter_mut().zip(tables).take(used) {
@@ -86,7 +87,7 @@ unsafe fn transform_256(
         *bytes = _mm256_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
     }
     // SAFETY: the caller guarantees that the rows are within `samples`.
-    unsafe { write(bytes, places, samples) }
+    unsafe { write(bytes, starts, pitch, samples) }
 }
 
 /// The shuffle order that swaps the halves of each block's row.
@@ -117,7 +118,7 @@ fn same(rows: __m256i) -> __m256i {
 /// The requirement of [`transform_256`] must hold.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
+unsafe fn write(pixels: [__m256i; 4], starts: [usize; BLOCKS], pitch: usize, samples: &mut [u8]) {
     let centre = _mm256_set1_epi8(CENTRE);
     for (pair, bytes) in pixels.into_iter().enumerate() {
         let bytes = _mm256_add_epi8(bytes, centre);

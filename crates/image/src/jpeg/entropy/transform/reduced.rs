@@ -43,12 +43,12 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
     }
     for (blocks, offsets) in job.blocks.as_chunks().0.iter().zip(job.offsets.as_chunks().0) {
         let [first, second] = offsets;
-        let places = ([job.start + first, job.start + second], job.pitch);
+        let starts = [job.start + first, job.start + second];
         // SAFETY: `fits` has checked that the samples of both blocks are within `samples`.
         unsafe {
             match job.side {
-                4 => write_4(four(blocks, job.quantization), places, samples),
-                2 => write_2(two(blocks, job.quantization), places, samples),
+                4 => write_4(four(blocks, job.quantization), starts, job.pitch, samples),
+                2 => write_2(two(blocks, job.quantization), starts, job.pitch, samples),
                 side => unreachable!("{side} samples of a reduced block"),
             }
         }
@@ -152,7 +152,7 @@ fn pass_of_4<const SHIFT: i32, const N: usize>(
 /// For each block, four rows of four bytes must be within `samples`, from its start and with this pitch.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write_4(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
+unsafe fn write_4(levels: __m256i, starts: [usize; BLOCKS], pitch: usize, samples: &mut [u8]) {
     let bytes = _mm256_add_epi8(levels, _mm256_set1_epi8(CENTRE));
     let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
     for (start, half) in starts.into_iter().zip(halves) {
@@ -223,7 +223,7 @@ fn two(blocks: &[&Block; BLOCKS], quantization: &[u16; 64]) -> __m256i {
 /// For each block, two rows of two bytes must be within `samples`, from its start and with this pitch.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write_2(levels: __m256i, (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
+unsafe fn write_2(levels: __m256i, starts: [usize; BLOCKS], pitch: usize, samples: &mut [u8]) {
     let bytes = _mm256_add_epi8(levels, _mm256_set1_epi8(CENTRE));
     let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
     for (start, half) in starts.into_iter().zip(halves) {
