@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::collate::Collator;
 use super::tiers::Tiers;
 use crate::batch::{Selection, ValueNumbers, cut_numbers, value_numbers};
+use crate::column::Codec;
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{FetchOutcome, Fetched, FetchedHead, Fetcher};
@@ -423,12 +424,19 @@ impl RowGroupDecoder {
         }
     }
 
+    /// Does what [`order_of`](Self::order_of) does, for columns that would have to be copied into the order.
+    /// That is worth its time only if no cells are decoded, which takes far longer than to gather numbers.
+    fn copied_order(&self, deal: Option<Deal>) -> (Option<Selection>, Option<Deal>) {
+        let is_decoded = self.source.collator.codecs.iter().any(|codec| matches!(codec, Codec::Cells(_)));
+        if is_decoded { (None, deal) } else { self.order_of(deal) }
+    }
+
     /// Replaces mapped columns of a part from the cache by copies in memory: those of which row groups hold
     /// codes, and narrow ones in the order of delivery. Batches then find the values of a part side by side.
     fn copied(&self, resident: Resident, numbers: &ValueNumbers, deal: Option<Deal>) -> Result<Resident> {
         let Source { collator, monitor, .. } = &self.source;
         let numbers = self.cut_numbers(numbers, &resident.part);
-        let (order, deal) = self.order_of(deal);
+        let (order, deal) = self.copied_order(deal);
         if order.is_none() && collator.held.is_none() {
             return Ok(resident.dealt(deal, false));
         }
@@ -436,7 +444,8 @@ impl RowGroupDecoder {
         let (resident, is_copied) =
             resident.with_copies(|rows| collator.copies(rows, &numbers, order.as_ref()))?;
         task.done(0, if is_copied { resident.permitted() } else { 0 });
-        Ok(resident.dealt(order.map(deal_of).or(deal), is_copied))
+        let is_dealt = is_copied && order.is_some();
+        Ok(resident.dealt(order.map(deal_of).or(deal), is_dealt))
     }
 
     /// The numbers of the values in the rows of a part, from those of all rows of its row group.
@@ -456,7 +465,7 @@ impl RowGroupDecoder {
         deal: Option<Deal>,
     ) -> Result<(Resident, Option<Permit>)> {
         let Source { fetcher, collator, exchange, .. } = &self.source;
-        let (order, deal) = self.order_of(deal);
+        let (order, deal) = self.copied_order(deal);
         let bytes = match exchange {
             true => 0,
             false => collator.copied_bytes(rows.schema_ref(), part.rows, order.is_some()),
@@ -466,10 +475,10 @@ impl RowGroupDecoder {
             Some(_) => collator.copies(&rows, &self.cut_numbers(numbers, &part), order.as_ref())?,
             None => None,
         };
-        let is_copied = copies.is_some();
+        let is_dealt = copies.is_some() && order.is_some();
         let rows = copies.map_or(rows, |copies| copies.rows);
         let resident = Resident::new(fetcher, &self.samples, part, rows, permit);
-        Ok((resident.dealt(order.map(deal_of).or(deal), is_copied), memory))
+        Ok((resident.dealt(order.map(deal_of).or(deal), is_dealt), memory))
     }
 
     /// Turns whatever was found for a part (fetched bytes, cached rows, or rows in memory) into rows.
