@@ -987,7 +987,7 @@ impl Image {
             let number = float(alpha).ok_or_else(|| refused(alpha, "alpha", "a number from 0.05 to 1000"))?;
             augment = augment.alpha(number);
         }
-        self.augmented(py, augment, (interpolation, fill))
+        self.augmented(py, augment, interpolation, fill)
     }
 
     /// Inverts all pixel values with probability ``p``, like torchvision's ``RandomInvert``.

@@ -468,17 +468,17 @@ mod tests {
         for _ in 0..1_000 {
             let degrees = random(361) as f64 - 180.0;
             let image = Image::center_crop(40).resize_shorter(60).random_rotation((degrees, degrees));
-            let drawn = Drawn::of(&image, &jpeg, RowKey(0)).unwrap();
+            let drawn = Drawn::probe(&image, &jpeg, RowKey(0)).unwrap();
             let (left, top) = (random(39) as f64, random(29) as f64);
             let (right, bottom) = (left + 1.0 + random(12) as f64, top + 1.0 + random(12) as f64);
             let stored = [left, top, right.min(40.0), bottom.min(30.0)];
-            let found = made(&Boxes::of("image"), &stored)[0];
+            let found = made(&Boxes::following("image"), &stored)[0];
             let place = format!("{stored:?} turned by {degrees}");
             // The crop begins at (10, 5), and is delivered at twice the size, with 40 x 40 pixels.
             let moved = [0, 1, 2, 3].map(|side| 2.0 * (stored[side] - [10.0, 5.0][side % 2]));
             let clipped = |sides: [f64; 4]| sides.map(|side| side.clamp(0.0, 40.0));
             let visible = clipped(moved);
-            let turned_sides = made_by(&Boxes::of("image"), &stored, &drawn)[0].unwrap();
+            let turned_sides = made_by(&Boxes::following("image"), &stored, &drawn)[0].unwrap();
             assert!(is_near(found.unwrap(), visible), "{place}, without the rotation");
             if area(visible) == 0.0 {
                 hidden += 1;
@@ -498,7 +498,7 @@ mod tests {
             assert!(is_near(turned_sides, clipped(around)), "{place}: {turned_sides:?}");
             shown += 1;
             let share = area(visible) / area(moved) * area(clipped(around)) / area(around);
-            let is_kept = made_by(&Boxes::of("image").min_visible(0.5), &stored, &drawn)[0].is_some();
+            let is_kept = made_by(&Boxes::following("image").min_visible(0.5), &stored, &drawn)[0].is_some();
             assert!(is_kept == (share >= 0.5) || (share - 0.5).abs() < 1e-3, "{place}: {share}");
             dropped += u32::from(!is_kept);
         }

@@ -56,7 +56,7 @@ impl Ranges {
     /// The ranges of `AugMix`.
     pub(super) fn of_mixture(size: Size) -> Ranges {
         let translate = [size.width, size.height].map(|side| f64::from(side) / 3.0);
-        Ranges { translate, kept: 4.0, ..Ranges::of(size) }
+        Ranges { translate, kept: 4.0, ..Ranges::for_size(size) }
     }
 
     /// The ranges of `TrivialAugmentWide`.
