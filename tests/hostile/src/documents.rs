@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use forebay::filter::col;
 use forebay::{Dataset, Deny, Loader, LoaderSpec, Position};
 use forebay_petastorm::{Unischema, row_groups_per_file};
+use forebay_store::source::absolute;
 use tempfile::TempDir;
 
 use crate::parquet_files;
@@ -35,12 +36,22 @@ pub(crate) fn schemas() -> Vec<Vec<u8>> {
     pickles.into_iter().chain([counts]).collect()
 }
 
-/// A small data set, and a loader of it.
-static DATA: LazyLock<(TempDir, Loader)> = LazyLock::new(|| {
+/// A small data set, a loader of it, and a mix of it with itself.
+struct Small {
+    folder: TempDir,
+    plain: Loader,
+    mix: Loader,
+}
+
+static DATA: LazyLock<Small> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.parquet"), &parquet_files::files()[0]).unwrap();
-    let loader = Dataset::open(folder.path()).unwrap().loader().batch_size(7).threads(1).build().unwrap();
-    (folder, loader)
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let plain = dataset.loader().batch_size(7).threads(1).build().unwrap();
+    let sources = [2.0, 1.0].map(|weight| (dataset.loader().columns(["number"]), weight));
+    let mix =
+        Loader::mix(sources).unwrap().weights_from(4, [1.0, 3.0]).batch_size(9).threads(1).build().unwrap();
+    Small { folder, plain, mix }
 });
 
 /// A position is refused, or stays the same when it is written and read again; a loader that restores it has
@@ -50,19 +61,24 @@ pub(crate) fn position(data: &[u8]) -> bool {
     let text = serde_json::to_string(&position).expect("a position can be written");
     let again: Position = serde_json::from_str(&text).expect("what was written can be read");
     assert_eq!(again, position);
-    let loader = &DATA.1;
-    let restored = loader.restore(&position).is_ok();
-    let _ = (loader.position(), loader.plan(0));
+    let mut restored = false;
+    for loader in [&DATA.plain, &DATA.mix] {
+        restored |= loader.restore(&position).is_ok();
+        let _ = (loader.position(), loader.plan(0));
+    }
     restored
 }
 
 pub(crate) fn positions() -> Vec<Vec<u8>> {
-    let loader = &DATA.1;
-    let start = loader.position();
-    let mut epoch = loader.epoch(0);
-    let _ = epoch.next();
-    drop(epoch);
-    [start, loader.position()].iter().map(|position| serde_json::to_vec(position).unwrap()).collect()
+    let mut positions = Vec::new();
+    for loader in [&DATA.plain, &DATA.mix] {
+        positions.push(serde_json::to_vec(&loader.position()).unwrap());
+        let mut epoch = loader.epoch(0);
+        let _ = epoch.next();
+        drop(epoch);
+        positions.push(serde_json::to_vec(&loader.position()).unwrap());
+    }
+    positions
 }
 
 /// Options are refused, or stay the same when they are written and read again; a loader with them has a plan,
@@ -74,7 +90,7 @@ pub(crate) fn options(data: &[u8]) -> bool {
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
     // The options must not write anything, or start a thousand threads.
     (spec.cache, spec.trace, spec.threads) = (None, None, Some(1));
-    if let Ok(loader) = Dataset::open(DATA.0.path()).unwrap().loader().spec(spec).build() {
+    if let Ok(loader) = Dataset::open(DATA.folder.path()).unwrap().loader().spec(spec).build() {
         let _ = loader.plan(0);
     }
     true
@@ -95,7 +111,7 @@ pub(crate) fn all_options() -> Vec<Vec<u8>> {
 
 /// A list of denied rows is refused with its line, or read.
 pub(crate) fn deny(data: &[u8]) -> bool {
-    let path = DATA.0.path().join("deny.txt");
+    let path = DATA.folder.path().join("deny.txt");
     fs::write(&path, data).unwrap();
     let read = Deny::read(path.to_str().unwrap());
     fs::remove_file(&path).unwrap();
@@ -107,4 +123,28 @@ pub(crate) fn deny(data: &[u8]) -> bool {
 
 pub(crate) fn deny_lists() -> Vec<Vec<u8>> {
     vec![b"0\n17 # a bad one\n\n4611686018427387904\n".to_vec()]
+}
+
+/// A location is refused, or made absolute once and for all.
+pub(crate) fn location(data: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(data) else { return false };
+    let Ok(whole) = absolute(text) else { return false };
+    assert_eq!(absolute(&whole).ok(), Some(whole), "{text:?} becomes another location each time");
+    true
+}
+
+pub(crate) fn locations() -> Vec<Vec<u8>> {
+    let texts = [
+        "data/train",
+        "~/a/../b.parquet",
+        "data/{train,extra}/[a-f]*/part-?.parquet",
+        "file:///data/a%20b",
+        "dbfs:/mnt/train",
+        "s3://bucket/a%2Fb/*.parquet",
+        "https://account.blob.core.windows.net/container/folder?sig=abc",
+        "hf://datasets/owner/name@main/data/*.parquet",
+        "hdfs://name:8020/user/data",
+        "iceberg+rest://host/catalog/space.table",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).into()
 }

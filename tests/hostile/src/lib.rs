@@ -11,6 +11,7 @@
 
 mod cache;
 mod documents;
+mod filters;
 mod images;
 mod parquet_files;
 mod tables;
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "jpeg", run: images::jpeg, seeds: images::jpegs, tried: 4_000 },
     Target { name: "image", run: images::image, seeds: images::others, tried: 4_000 },
     Target { name: "packed", run: images::packed, seeds: images::packed_cells, tried: 4_000 },
@@ -44,6 +45,8 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "petastorm", run: documents::petastorm, seeds: documents::schemas, tried: 4_000 },
     Target { name: "position", run: documents::position, seeds: documents::positions, tried: 4_000 },
     Target { name: "options", run: documents::options, seeds: documents::all_options, tried: 1_000 },
+    Target { name: "filter", run: filters::filter, seeds: filters::filters, tried: 300 },
+    Target { name: "location", run: documents::location, seeds: documents::locations, tried: 4_000 },
     Target { name: "deny", run: documents::deny, seeds: documents::deny_lists, tried: 1_000 },
 ];
 
