@@ -331,9 +331,9 @@ impl RowGroupDecoder {
             return;
         }
         drop(turn);
-        let memory = (resident.memory(), memory);
+        let shared = resident.memory();
         drop(send.send(Ok(vec![resident])));
-        if let Some(write) = writer.behind((whole, numbers), memory) {
+        if let Some(write) = writer.behind(whole, numbers, shared, memory) {
             self.source.runtime.spawn_blocking(write);
         }
     }
@@ -460,7 +460,8 @@ impl RowGroupDecoder {
     fn beside_cache(
         &self,
         part: Part,
-        (rows, numbers): (RecordBatch, &ValueNumbers),
+        rows: RecordBatch,
+        numbers: &ValueNumbers,
         permit: Permit,
         deal: Option<Deal>,
     ) -> Result<(Resident, Option<Permit>)> {
@@ -542,7 +543,7 @@ impl RowGroupDecoder {
                 let rows = reader::cut(samples, &whole, &part);
                 let numbers =
                     if self.source.exchange { ValueNumbers::default() } else { value_numbers(&whole) };
-                let (resident, memory) = self.beside_cache(part, (rows, &numbers), permit, deal)?;
+                let (resident, memory) = self.beside_cache(part, rows, &numbers, permit, deal)?;
                 Ok(Read { resident, keep: Some(Keep { writer, whole, numbers, memory }) })
             }
             (Err(error), _) if fetcher.may_lose(&error) => {

@@ -279,12 +279,14 @@ impl CacheWriter {
     }
 
     /// Makes a task that caches rows while they are already used; `None` if too many rows wait to be written.
-    /// The memory of the rows, which the epoch may share, is not released before the task is done. If an
-    /// epoch needs that memory, the task ends early, and the rows are not cached.
+    /// The memory of the rows, of which the epoch uses `shared` too, is not released before the task is done.
+    /// If an epoch needs that memory, the task ends early, and the rows are not cached.
     pub(crate) fn behind(
         self,
-        (rows, numbers): (RecordBatch, ValueNumbers),
-        memory: (Option<Arc<Permit>>, Option<Permit>),
+        rows: RecordBatch,
+        numbers: ValueNumbers,
+        shared: Option<Arc<Permit>>,
+        memory: Option<Permit>,
     ) -> Option<impl FnOnce() + Send> {
         let CacheWriter { guard, behind, pass } = self;
         let bytes = rows.get_array_memory_size() as u64;
@@ -306,7 +308,7 @@ impl CacheWriter {
                 false => drop(guard.put_numbered((&rows, &numbers), &goes_on)),
             }
             goes_on();
-            drop((rows, memory));
+            drop((rows, shared, memory));
             behind.done(bytes, is_wanted() && slowest.get() > LATE_WRITE);
         })
     }
@@ -367,8 +369,9 @@ mod tests {
         RecordBatch::try_from_iter([("id", ids)]).unwrap()
     }
 
-    fn numbered() -> (RecordBatch, ValueNumbers) {
-        (rows(), value_numbers(&rows()))
+    /// The task in which `writer` caches rows whose memory has this permit.
+    fn task(writer: CacheWriter, permit: Option<Arc<Permit>>) -> Option<impl FnOnce() + Send> {
+        writer.behind(rows(), value_numbers(&rows()), permit, None)
     }
 
     /// A writer for row group `group`, for rows that are used while they wait to be written.
@@ -389,17 +392,17 @@ mod tests {
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
         let bytes = rows().get_array_memory_size() as u64;
         let behind = Arc::new(WriteBehind::new(2 * bytes));
-        let first = writer(&cache, &behind, 0).behind(numbered(), (None, None)).expect("there is room");
-        let second = writer(&cache, &behind, 1).behind(numbered(), (None, None)).expect("there is room");
-        assert!(writer(&cache, &behind, 2).behind(numbered(), (None, None)).is_none(), "a third is too much");
+        let first = task(writer(&cache, &behind, 0), None).expect("there is room");
+        let second = task(writer(&cache, &behind, 1), None).expect("there is room");
+        assert!(task(writer(&cache, &behind, 2), None).is_none(), "a third is too much");
         assert_eq!(cache.stats().declined.behind, 1);
         first();
-        writer(&cache, &behind, 2).behind(numbered(), (None, None)).expect("there is room again")();
+        task(writer(&cache, &behind, 2), None).expect("there is room again")();
         second();
         assert_eq!((cache.stats().written, behind.bytes.load(Relaxed)), (3, 0));
 
         let little = Arc::new(WriteBehind::new(1));
-        writer(&cache, &little, 3).behind(numbered(), (None, None)).expect("one always may be")();
+        task(writer(&cache, &little, 3), None).expect("one always may be")();
     }
 
     #[test]
@@ -410,7 +413,7 @@ mod tests {
             let behind = Arc::new(WriteBehind::new(u64::MAX));
             let budget = Budget::new(1 << 20);
             let permit = Arc::new(budget.take(1 << 20).unwrap());
-            let write = writer(&cache, &behind, 0).behind(numbered(), (Some(permit), None)).unwrap();
+            let write = task(writer(&cache, &behind, 0), Some(permit)).unwrap();
             assert!(budget.take(1 << 20).is_none());
             behind.let_go();
             let began = Instant::now();
@@ -424,7 +427,7 @@ mod tests {
                 continue;
             }
             // A disk that was fast enough is used again.
-            writer(&cache, &behind, 0).behind(numbered(), (None, None)).unwrap()();
+            task(writer(&cache, &behind, 0), None).unwrap()();
             assert_eq!(cache.stats().written, 1);
             break;
         }
@@ -434,9 +437,8 @@ mod tests {
     fn a_loader_keeps_what_it_uses_until_it_is_closed() {
         let folder = tempfile::tempdir().unwrap();
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
-        writer(&cache, &Arc::new(WriteBehind::new(1)), 0)
-            .behind(numbered(), (None, None))
-            .expect("there is room")();
+        let writer = writer(&cache, &Arc::new(WriteBehind::new(1)), 0);
+        task(writer, None).expect("there is room")();
         let row_cache = RowCache::new(cache, None, None, [].into(), 1 << 20);
         let entries_within_a_byte = || DiskCache::open(folder.path(), 1).unwrap().stats().entries;
         assert_eq!(entries_within_a_byte(), 1);

@@ -80,7 +80,8 @@ impl RowMemory {
     pub(crate) fn new(
         catalog: &Arc<Catalog>,
         counts: Arc<[u32]>,
-        (most, is_little): (u64, bool),
+        most: u64,
+        is_little: bool,
         budget: &Budget,
     ) -> Option<Self> {
         let room = budget.set_aside(Self::room_of(most, is_little))?;

@@ -124,7 +124,7 @@ enum By {
 }
 
 impl By {
-    fn of(self, row: &StoredRow) -> Option<i64> {
+    fn number(self, row: &StoredRow) -> Option<i64> {
         match self {
             By::Nothing => Some(0),
             By::Time => row.time,
@@ -190,9 +190,9 @@ impl WindowModel {
     /// Whether the rows can be a window.
     fn is_window(&self, rows: &[StoredRow]) -> bool {
         let can_be_in =
-            |row: &StoredRow| self.by.of(row).is_some() && (!self.is_within || row.episode.is_some());
+            |row: &StoredRow| self.by.number(row).is_some() && (!self.is_within || row.episode.is_some());
         let follow = |pair: &[StoredRow]| {
-            let step = self.by.of(&pair[1]).unwrap() - self.by.of(&pair[0]).unwrap();
+            let step = self.by.number(&pair[1]).unwrap() - self.by.number(&pair[0]).unwrap();
             self.gap.is_none_or(|gap| step <= gap) && (!self.is_within || pair[0].episode == pair[1].episode)
         };
         rows.iter().all(can_be_in) && rows.windows(2).all(follow)
@@ -230,7 +230,7 @@ impl WindowModel {
 
     /// Whether a window may begin with `row` if the one before ends with `last` and they share no rows.
     fn is_after(&self, row: &StoredRow, last: &StoredRow) -> bool {
-        self.by == By::Nothing || self.by.of(row) > self.by.of(last)
+        self.by == By::Nothing || self.by.number(row) > self.by.number(last)
     }
 }
 

@@ -67,7 +67,7 @@ impl LoaderBuilder {
         }
         let mut costs = Vec::with_capacity(self.spec.balance.len());
         for cost in &self.spec.balance {
-            let of_rows = of_rows(cost, &lengths, (scanner.catalog(), selected))?;
+            let of_rows = of_rows(cost, &lengths, scanner.catalog(), selected)?;
             let stored = cost.column().map(|name| self.spec.stored_name(name));
             let squares = match &self.spec.samples {
                 Samples::Packs(pack) if Some(self.spec.stored_name(pack.length_column())) == stored => {
@@ -85,7 +85,8 @@ impl LoaderBuilder {
 fn of_rows(
     cost: &RowCost,
     lengths: &HashMap<&str, Vec<Vec<u32>>>,
-    (catalog, selected): (&Catalog, &[RowSet]),
+    catalog: &Catalog,
+    selected: &[RowSet],
 ) -> Result<Vec<Vec<f32>>> {
     let columns = cost.columns();
     let mut of_groups = Vec::with_capacity(selected.len());

@@ -305,7 +305,7 @@ impl LoaderBuilder {
         }
         let mut lengths = match (samples, &mut columns[..]) {
             (Samples::Buckets(bucket), columns) if bucket.cost().column().is_none() => {
-                costs_in_buckets(bucket, columns, (catalog, &selected))?
+                costs_in_buckets(bucket, columns, catalog, &selected)?
             }
             (_, columns) => std::mem::take(&mut columns[0]),
         };
@@ -457,7 +457,8 @@ impl LoaderBuilder {
 fn costs_in_buckets(
     bucket: &Bucket,
     columns: &[Vec<Vec<u32>>],
-    (catalog, selected): (&Catalog, &[RowSet]),
+    catalog: &Catalog,
+    selected: &[RowSet],
 ) -> Result<Vec<Vec<u32>>> {
     let of_group = |(group, selected): (usize, &RowSet)| {
         bucket.costs(&of_group(columns, group)).map_err(|(row, error)| {

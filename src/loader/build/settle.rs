@@ -226,6 +226,6 @@ fn staying(
     let row_memory = forms
         .into_iter()
         .find(fits)
-        .and_then(|is_little| RowMemory::new(&reads.catalog, counts, (bytes, is_little), &budget));
+        .and_then(|is_little| RowMemory::new(&reads.catalog, counts, bytes, is_little, &budget));
     (Reads { row_memory: row_memory.map(Arc::new), ..reads }, budget)
 }

@@ -64,6 +64,14 @@ impl Ranges {
         Ranges { shear: 0.99, translate: [32.0; 2], rotate: 135.0, colour: 0.99, bits: 6.0, kept: BITS };
 }
 
+/// A magnitude, as its number among the magnitudes from the weakest to the strongest.
+#[derive(Clone, Copy)]
+pub(super) struct Strength {
+    /// The number, counted from 0.
+    pub(super) at: u32,
+    pub(super) bins: u32,
+}
+
 impl OperationKind {
     /// Whether the magnitude is negated with probability 1/2.
     pub(super) fn is_signed(self) -> bool {
@@ -113,7 +121,7 @@ impl OperationKind {
     pub(super) fn draw(
         self,
         ranges: &Ranges,
-        (at, bins): (u32, u32),
+        Strength { at, bins }: Strength,
         size: Size,
         augment: &AutoAugment,
         draws: &mut Draws,

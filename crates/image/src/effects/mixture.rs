@@ -2,7 +2,7 @@
 
 use super::super::draws::Draws;
 use super::super::spec::{AugMix, AutoAugment, Size};
-use super::kind::{OperationKind, Ranges};
+use super::kind::{OperationKind, Ranges, Strength};
 use super::operation::PixelOperation;
 
 /// The most operations in a chain whose number of operations is drawn.
@@ -69,7 +69,8 @@ impl Mixture {
             let depth = mix.chain_depth.unwrap_or_else(|| 1 + draws.below(MOST_DRAWN));
             let operations = (0..depth).filter_map(|_| {
                 let (kind, at) = (kinds[draws.below(kinds.len() as u32) as usize], draws.below(mix.severity));
-                kind.draw(&Ranges::of_mixture(size), (at, AugMix::BINS), size, augment, draws)
+                let strength = Strength { at, bins: AugMix::BINS };
+                kind.draw(&Ranges::of_mixture(size), strength, size, augment, draws)
             });
             Chain { operations: operations.collect(), weight: (share * (1.0 - own)) as f32 }
         });

@@ -3,7 +3,7 @@
 
 use super::super::draws::Draws;
 use super::super::spec::{AutoAugment, Policy, Size};
-use super::kind::{OperationKind, Ranges};
+use super::kind::{OperationKind, Ranges, Strength};
 use super::learned::{CIFAR10, IMAGENET, Pair, SVHN};
 use super::mixture::Mixture;
 use super::operation::PixelOperation;
@@ -39,7 +39,7 @@ pub(super) enum DrawnPolicy {
 /// Draws the changes for an image of this size.
 pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> DrawnPolicy {
     let drawn = |draws: &mut Draws| KINDS[draws.below(KINDS.len() as u32) as usize];
-    let make = |kind: OperationKind, ranges: &Ranges, strength: (u32, u32), draws: &mut Draws| {
+    let make = |kind: OperationKind, ranges: &Ranges, strength: Strength, draws: &mut Draws| {
         kind.draw(ranges, strength, size, augment, draws)
     };
     let pair = |pairs: &[Pair; 25], draws: &mut Draws| {
@@ -47,7 +47,12 @@ pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Draw
         let mut operations = Vec::new();
         for (kind, tenths, at) in pair {
             if draws.unit() < f64::from(*tenths) / 10.0 {
-                operations.extend(make(*kind, &Ranges::for_size(size), (*at, LEARNED_BINS), draws));
+                operations.extend(make(
+                    *kind,
+                    &Ranges::for_size(size),
+                    Strength { at: *at, bins: LEARNED_BINS },
+                    draws,
+                ));
             }
         }
         operations
@@ -59,13 +64,13 @@ pub(super) fn draw(augment: &AutoAugment, size: Size, draws: &mut Draws) -> Draw
         Policy::Rand { num_ops, magnitude, num_magnitude_bins: bins } => {
             let each = (0..num_ops).map(|_| {
                 let kind = drawn(draws);
-                make(kind, &Ranges::for_size(size), (magnitude, bins), draws)
+                make(kind, &Ranges::for_size(size), Strength { at: magnitude, bins }, draws)
             });
             each.flatten().collect()
         }
         Policy::TrivialWide { num_magnitude_bins: bins } => {
             let (kind, at) = (drawn(draws), draws.below(bins));
-            Vec::from_iter(make(kind, &Ranges::WIDE, (at, bins), draws))
+            Vec::from_iter(make(kind, &Ranges::WIDE, Strength { at, bins }, draws))
         }
         Policy::AugMix(mix) => return DrawnPolicy::Mixture(Mixture::draw(&mix, augment, size, draws)),
     })
