@@ -537,11 +537,12 @@ impl DiskCache {
         &self,
         writer: Writer,
         key: &Key,
-        rows: (&RecordBatch, &ValueNumbers),
+        rows: &RecordBatch,
+        numbers: &ValueNumbers,
         goes_on: &dyn Fn() -> bool,
     ) -> bool {
         let started = Instant::now();
-        let written = self.try_write(writer, key, rows, goes_on);
+        let written = self.try_write(writer, key, rows, numbers, goes_on);
         took(&self.0.counters.writing, started);
         match written {
             Ok(bytes) => {
@@ -562,7 +563,8 @@ impl DiskCache {
         &self,
         mut writer: Writer,
         key: &Key,
-        (rows, numbers): (&RecordBatch, &ValueNumbers),
+        rows: &RecordBatch,
+        numbers: &ValueNumbers,
         goes_on: &dyn Fn() -> bool,
     ) -> std::result::Result<u64, Declined> {
         let space = &self.0.space;
@@ -659,23 +661,24 @@ impl Guard {
     /// Keeps the fetched rows, like [`put`](Self::put), but stops if `goes_on` returns false. `goes_on` is
     /// called before each piece of at most one megabyte.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
-        self.put_numbered((rows, &value_numbers(rows)), goes_on)
+        self.put_numbered(rows, &value_numbers(rows), goes_on)
     }
 
     /// Keeps the fetched rows, like [`put_while`](Self::put_while), with the given numbers of their values.
     pub(crate) fn put_numbered(
         self,
-        rows: (&RecordBatch, &ValueNumbers),
+        rows: &RecordBatch,
+        numbers: &ValueNumbers,
         goes_on: &dyn Fn() -> bool,
     ) -> bool {
-        self.cache.write(self.writer, &self.key, rows, goes_on)
+        self.cache.write(self.writer, &self.key, rows, numbers, goes_on)
     }
 
     /// Keeps the fetched rows, like [`put`](Self::put), and returns them as an entry, so that their own
     /// memory is no longer needed. `None` if they are not kept.
     pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
         let Guard { cache, key, writer } = self;
-        let is_written = cache.write(writer, &key, (rows, &value_numbers(rows)), &|| true);
+        let is_written = cache.write(writer, &key, rows, &value_numbers(rows), &|| true);
         if is_written { cache.find(&key, Access::Mapped) } else { None }
     }
 

@@ -305,7 +305,7 @@ impl CacheWriter {
             };
             match is_wanted() {
                 true => guard.decline_behind(),
-                false => drop(guard.put_numbered((&rows, &numbers), &goes_on)),
+                false => drop(guard.put_numbered(&rows, &numbers, &goes_on)),
             }
             goes_on();
             drop((rows, shared, memory));
