@@ -367,7 +367,7 @@ mod tests {
             ((col("a") + col("b")).into(), |a, b| a + b),
             ((col("a") * col("a") + col("b") * 3).into(), |a, b| a * a + 3.0 * b),
             (((col("a") + col("b")) / 3).into(), |a, b| (a + b) / 3.0),
-            ((col("a") * 2 - col("b") + 40).into(), |a, b| 2.0 * a - b + 40.0),
+            ((col("a") * 2 - col("b") + 60).into(), |a, b| 2.0 * a - b + 60.0),
             ((col("a") * col("a")).into(), |a, _| a * a),
         ]
     }
