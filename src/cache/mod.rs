@@ -305,7 +305,7 @@ impl DiskCache {
             return false;
         }
         match Writer::begin(&self.0.space, key.name()) {
-            Ok(writer) => self.write(writer, key, (rows, &value_numbers(rows)), &|| true),
+            Ok(writer) => self.write(writer, key, rows, &value_numbers(rows), &|| true),
             Err(why) => self.declined("beginning an entry", why),
         }
     }
