@@ -46,6 +46,7 @@ def test_a_mesh_that_cannot_be_is_refused() -> None:
         (MESH, "data", 0, r"no axis \"data\" \(its axes are pp, dp, tp\)"),
         (MESH, (), 0, "no axis of the mesh divides the data"),
         (MESH, ("dp", "dp"), 0, "named twice"),
+        (MESH, {"dp", "pp"}, 0, "axes must have an order, got a set"),
         (MESH, ("dp", 1), 0, "axes must be names of axes, got 1"),
         (MESH, "dp", -1, "rank must be"),
         ({"dp": 0}, "dp", 0, r"mesh\['dp'\] must be"),

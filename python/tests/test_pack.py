@@ -478,7 +478,7 @@ def test_each_rank_has_as_many_buckets_and_each_row_comes_once(documents: Path, 
         (lambda: fb.Pack(["x", "y"], 8, eos={"x": 2}), "eos has no number for 'y', but for other columns .*each column"),
         (lambda: fb.Pack("x", 8, bos={"y": 0}), "bos has a number for 'y', which is not packed"),
         (lambda: fb.Bucket("x"), "rows=... or tokens=..."),
-        (lambda: fb.Bucket(3, rows=4), "by must be the name"),
+        (lambda: fb.Bucket(3, rows=4), "cost must be the name of a column or an expression"),
         (lambda: fb.Bucket("x", rows=0), "rows must be at least 1"),
     ],
 )

@@ -99,6 +99,11 @@ def test_what_gives_no_codes_is_refused() -> None:
         fb.torch.keyed_jagged(batch, "C*")
     with pytest.raises(fb.InvalidError, match=r"column 'x' has type torch.float64"):
         fb.torch.keyed_jagged({"x": torch.tensor([0.5], dtype=torch.float64)}, "x")
+    codes = torch.arange(10).reshape(2, 5)
+    cut = torch.nested.narrow(codes, 1, torch.tensor([1, 0]), torch.tensor([2, 3]), layout=torch.jagged)
+    for nested in [cut, torch.nested.nested_tensor([codes[0], codes[1, :2]])]:
+        with pytest.raises(fb.InvalidError, match="column 'x' is a nested tensor that is strided or was cut"):
+            fb.torch.keyed_jagged({"x": nested}, "x")
 
 
 def test_torchrec_takes_it() -> None:

@@ -179,6 +179,8 @@ def test_items_of_coco_are_named_in_each_list(coco: Coco, tmp_path: Path) -> Non
         ("categories", [{"id": "x", "name": "cat"}], "categories[0]: invalid type: string \"x\", expected"),
         ("images", {"0": good[0]}, 'invalid type: map, expected the list "images"'),
         ("images", [*good, {"id": 7, "file_name": "./1.png"}], "the images with the identifiers 1 and 7 have one file"),
+        ("images", [*good, {"id": 7, "file_name": "../x.png"}], 'file_name "../x.png" leads out of the folder of the images'),
+        ("images", [{"id": 7, "file_name": "/etc/passwd"}], 'file_name "/etc/passwd" leads out of the folder of the images'),
     ]:
         assert words in refused(coco.folder, tmp_path / "out", "--coco", coco.save(**{key: items}))
 
@@ -266,6 +268,19 @@ def test_outlines_of_yolo_are_masks_and_boxes(tmp_path: Path) -> None:
     yolo.label(1, "", "0 0.5 0.5 0.1 0.1")
     error = refused(yolo.images, tmp_path / "out2", "--yolo")
     assert "1.txt: line 2 has only a box, and line 1 of" in error and "0.txt has an outline" in error
+
+
+def test_images_of_yolo_have_a_short_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yolo = Yolo(tmp_path)
+    yolo.label(0, "0 0.5 0.5 0.25 0.25")
+    for folder, name in [(tmp_path / "set/images", "train"), (tmp_path, "set/images/train"), (yolo.images, ".")]:
+        monkeypatch.chdir(folder)
+        assert write(name, tmp_path / f"out-{len(name)}", "--yolo")["classes"] == ["cat"]
+    yolo.data.unlink()
+    monkeypatch.chdir(tmp_path / "set")
+    assert write("images/train", tmp_path / "unnamed", "--yolo")["classes"] == ["0"]
+    yolo.label(0, "0 0.5 0.5 0.25 0.25 17")
+    assert "0.txt: line 1 is not" in refused("images/train", tmp_path / "more", "--yolo")
 
 
 def test_key_points_of_yolo_without_their_shape_are_remarked_on(tmp_path: Path) -> None:

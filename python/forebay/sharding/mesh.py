@@ -24,6 +24,8 @@ class Place(NamedTuple):
 
 def names_of(axes: Any) -> list[str]:
     """Checks the names of the axes that divide the data: one name, or several."""
+    if isinstance(axes, (set, frozenset)):
+        raise InvalidError("axes must have an order, got a set (pass a list)")
     found = [axes] if isinstance(axes, str) else list(axes) if isinstance(axes, Iterable) else [axes]
     for name in found:
         if not isinstance(name, str):

@@ -71,7 +71,7 @@ def keyed_jagged(
     ------
     InvalidError
         A column is not of integers or lists of integers, ``keys`` are not as many as the columns of the matrix,
-        a key comes twice, or columns have different numbers of rows.
+        two columns give the same key, a nested tensor is not contiguous, or columns have different numbers of rows.
     UnknownColumnError
         The batch has no such column.
 
@@ -134,7 +134,12 @@ def _features(name: str, column: Any, keys: list[str] | None) -> list[_Feature]:
 def _parts(name: str, column: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The values of a column, and the lengths of its lists if they differ."""
     if isinstance(column, torch.Tensor):
-        return (column.values(), column.offsets().diff()) if column.is_nested else (column, None)
+        if not column.is_nested:
+            return column, None
+        # A tensor that was narrowed has lengths of its own, since its values still hold those between its rows.
+        if column.layout != torch.jagged or column.lengths() is not None:
+            raise InvalidError(f"column {name!r} is a nested tensor that is strided or was cut (pass a contiguous one)")
+        return column.values(), column.offsets().diff()
     if isinstance(column, Ragged) and isinstance(column.values, np.ndarray) and column.values.dtype.kind in "iu":
         values = column.values[column.offsets[0] : column.offsets[-1]]
         return torch.from_numpy(values), torch.from_numpy(column.lengths)

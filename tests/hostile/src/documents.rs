@@ -139,7 +139,6 @@ pub(crate) fn locations() -> Vec<Vec<u8>> {
         "~/a/../b.parquet",
         "data/{train,extra}/[a-f]*/part-?.parquet",
         "file:///data/a%20b",
-        "dbfs:/mnt/train",
         "s3://bucket/a%2Fb/*.parquet",
         "https://account.blob.core.windows.net/container/folder?sig=abc",
         "hf://datasets/owner/name@main/data/*.parquet",

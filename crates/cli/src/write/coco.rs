@@ -3,7 +3,7 @@
 mod file;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Instance, Size, compress_instance};
@@ -145,6 +145,13 @@ impl ImageEntry {
     /// The image without its objects, if its file exists.
     fn found(&self, from: &Path) -> Result<AnnotatedImage> {
         let path = from.join(&self.file_name);
+        let leads_out = Path::new(&self.file_name).components().any(|part| part == Component::ParentDir)
+            || !path.starts_with(from);
+        if leads_out {
+            let cause = format!("file_name {:?} leads out of the folder of the images", self.file_name);
+            return Err(Error::new(ErrorKind::Corrupt, cause)
+                .hint("give paths below that folder, or name a folder above as the first argument"));
+        }
         let about = std::fs::metadata(&path).map_err(|error| {
             unreadable(&path, &error).hint("the first argument is the folder of the images that --coco lists")
         })?;

@@ -49,6 +49,8 @@ struct YoloLine {
 
 /// The images of a folder with their annotations.
 pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
+    // `data.yaml` and the labels are found by the names of the folders above, which a relative path lacks.
+    let from = &std::path::absolute(from).map_err(|error| unreadable(from, &error))?;
     let found = folder::find(from)?;
     let mut remarks: Vec<String> = found.hidden_remark().into_iter().collect();
     let mut found = found.files;
@@ -181,8 +183,8 @@ impl YoloLine {
             };
         }
         match numbers.len() {
-            // A fifth number is ignored: it is the confidence that some programs add to a box.
-            4 | 5 => {
+            // A fifth number from 0 to 1 is ignored: it is the confidence that some programs add to a box.
+            4 | 5 if numbers[BOX_NUMBERS..].iter().all(is_share) => {
                 let (bounds, _) = numbers.split_first_chunk::<BOX_NUMBERS>()?;
                 if bounds.iter().all(is_share) { line(*bounds, Vec::new(), Vec::new()) } else { None }
             }
