@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import InvalidError
-from ..options.checks import kind_of
+from ..options.checks import kind_of, ordered
 from .expressions import ColumnExpression, Expression
 
 __all__: list[str] = []
@@ -33,8 +33,7 @@ def costs_of(value: Any) -> list[Cost] | None:
         return None
     if isinstance(value, (str, ColumnExpression, Expression)):
         return [cost_of(value, "balance")]
-    if isinstance(value, (set, frozenset)):
-        raise InvalidError("balance must have an order, got a set (pass a list)")
+    ordered(value, "balance")
     if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
         raise InvalidError(
             f"balance must be a column, an expression of columns or a list of them, got {kind_of(value)}"

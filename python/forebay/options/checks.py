@@ -48,12 +48,17 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def ordered(value: Any, argument: str) -> None:
+    """Refuses a set, because the order of its items may differ from process to process."""
+    if isinstance(value, (set, frozenset)):
+        raise InvalidError(f"{argument} must have an order, got a set (pass a list)")
+
+
 def names(columns: Any, argument: str = "columns") -> list[str]:
     """Returns column names as a list, or raises an error that names the argument."""
     if isinstance(columns, str):
         raise InvalidError(f"{argument} must be a list of names, got one string (pass [{columns!r}])")
-    if isinstance(columns, (set, frozenset)):
-        raise InvalidError(f"{argument} must have an order, got a set (pass a list)")
+    ordered(columns, argument)
     if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
         got = given(columns) if isinstance(columns, bool) else type(columns).__qualname__
         raise InvalidError(f'{argument} must be a list of names, got {got} (pass ["name"], with those of the columns)')

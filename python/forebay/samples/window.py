@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._forebay import ACROSS, FRAMES, matching_names
+from .._forebay import ACROSS, FRAMES
+from ..batch.patterns import columns_meant
 from ..batch.ragged import Ragged
 from ..errors import InvalidError
 from ..options.checks import named, whole
@@ -178,7 +179,7 @@ class Window:
             raise InvalidError(f"the window has offsets {self.offsets[0]} to {self.offsets[-1]}, got {offset!r}")
         if isinstance(self.fields, int):
             return {name: _at(values, offset // self.stride) for name, values in batch.items()}
-        named = {other: _meant(names, batch) for other, names in sorted(self.fields.items())}
+        named = {other: columns_meant(names, batch) for other, names in sorted(self.fields.items())}
         found = {}
         for name in named.get(offset, ()):
             listed = [other for other, names in named.items() if name in names]
@@ -233,16 +234,6 @@ def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
     if not any(found.values()):
         raise InvalidError("fields names no column (pass a number of rows to get all columns)")
     return dict(sorted(found.items()))
-
-
-def _meant(listed: Iterable[str], batch: Mapping[str, Any]) -> list[str]:
-    """The columns of a batch that the names and patterns of an offset mean."""
-    names = list(listed)
-    meant: list[str] = []
-    for name in names:
-        matching = [one for one in matching_names(name, list(batch)) if one == name or one not in names]
-        meant += [one for one in matching or [name] if one not in meant]
-    return meant
 
 
 def _at(values: Any, row: int) -> Any:

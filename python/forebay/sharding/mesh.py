@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InvalidError
-from ..options.checks import kind_of, whole
+from ..options.checks import kind_of, ordered, whole
 
 __all__: list[str] = []
 
@@ -24,8 +24,7 @@ class Place(NamedTuple):
 
 def names_of(axes: Any) -> list[str]:
     """Checks the names of the axes that divide the data: one name, or several."""
-    if isinstance(axes, (set, frozenset)):
-        raise InvalidError("axes must have an order, got a set (pass a list)")
+    ordered(axes, "axes")
     found = [axes] if isinstance(axes, str) else list(axes) if isinstance(axes, Iterable) else [axes]
     for name in found:
         if not isinstance(name, str):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._forebay import matching_names
 from ..adapters.missing import missing
+from ..batch.patterns import columns_meant
 from ..batch.ragged import Ragged
 from ..errors import InvalidError, UnknownColumnError
 from ..options.checks import names as names_of
@@ -86,15 +86,10 @@ def keyed_jagged(
     listed = [columns] if isinstance(columns, str) else names_of(columns, "columns")
     of_matrices = {name: names_of(given, f"keys[{name!r}]") for name, given in (keys or {}).items()}
     features: list[_Feature] = []
-    found: list[str] = []
-    for name in listed:
-        matching = [one for one in matching_names(name, list(batch)) if one == name or one not in listed]
-        if not matching:
+    for name in columns_meant(listed, batch):
+        if name not in batch:
             raise UnknownColumnError(f"the batch has no column {name!r} (it has {', '.join(batch)})")
-        for one in matching:
-            if one not in found:
-                found.append(one)
-                features += _features(one, batch[one], of_matrices.pop(one, None))
+        features += _features(name, batch[name], of_matrices.pop(name, None))
     if not features:
         raise InvalidError("columns names no column (pass those with the codes)")
     if of_matrices:

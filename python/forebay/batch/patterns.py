@@ -1,0 +1,22 @@
+"""Finds the columns of a batch that names and patterns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .._forebay import matching_names
+
+__all__: list[str] = []
+
+
+def columns_meant(listed: Iterable[str], batch: Mapping[str, Any]) -> list[str]:
+    """Returns the columns that a list of names and patterns means, each once: the columns that a pattern matches
+    come in the order of the batch, without those that are listed by name. A name or pattern that matches no column
+    is returned as it is."""
+    names, columns = list(listed), list(batch)
+    meant: list[str] = []
+    for name in names:
+        matching = [one for one in matching_names(name, columns) if one == name or one not in names]
+        meant += [one for one in matching or [name] if one not in meant]
+    return meant
