@@ -53,6 +53,7 @@ fn numbered<T: ByteViewType>(column: &GenericByteViewArray<T>) -> Option<UInt16A
     let mut null = None;
     let mut numbers: Vec<u16> = Vec::with_capacity(column.len());
     let mut checked = FIRST_CHECKED;
+    let most = MAX_DISTINCT.min(column.len() / MIN_REPEATS);
     for (row, view) in column.views().iter().enumerate() {
         if row == checked {
             if rows.len() as f64 > MAX_NEW_SHARE * row as f64 {
@@ -77,12 +78,12 @@ fn numbered<T: ByteViewType>(column: &GenericByteViewArray<T>) -> Option<UInt16A
                 }
             }),
         };
-        if rows.len() > MAX_DISTINCT {
+        if rows.len() > most {
             return None;
         }
         numbers.push(number);
     }
-    (rows.len() <= column.len() / MIN_REPEATS).then(|| UInt16Array::new(ScalarBuffer::from(numbers), None))
+    Some(UInt16Array::new(ScalarBuffer::from(numbers), None))
 }
 
 /// For each number, the first row that has it, if there is one. Other processes may change memory-mapped
