@@ -80,19 +80,22 @@ impl Before {
     /// Names each part of the decoding of images that differs between the two runs.
     fn decoded_otherwise(&self, now: &Value) -> Vec<String> {
         let [before, now] = [&self.report, now].map(|report| fields(&report["decode"]));
-        let columns: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-        let differing =
-            columns.into_iter().flat_map(|column| {
-                let of = |report: &Fields| report.get(column).map(fields).unwrap_or_default();
-                let (before, now) = (of(&before), of(&now));
-                let parts: BTreeSet<String> = before.keys().chain(now.keys()).cloned().collect();
-                parts.into_iter().filter(|part| before.get(part) != now.get(part)).map(|part| {
-                let value = |of: &Fields| of.get(&part).map_or_else(|| "none".to_owned(), said);
-                let (before, now) = (value(&before), value(&now));
-                format!("different {part} of decoded {column:?}: {before} in the earlier report, {now} now")
-            }).collect::<Vec<_>>()
-            });
-        differing.collect()
+        let mut differing = Vec::new();
+        for column in names_in(&before, &now) {
+            let [before, now] =
+                [&before, &now].map(|report| report.get(column).map(fields).unwrap_or_default());
+            for part in names_in(&before, &now) {
+                let [before, now] = [&before, &now].map(|parts| parts.get(part));
+                if before != now {
+                    let said = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), said);
+                    let (before, now) = (said(before), said(now));
+                    differing.push(format!(
+                        "different {part} of decoded {column:?}: {before} in the earlier report, {now} now"
+                    ));
+                }
+            }
+        }
+        differing
     }
 
     /// The comparison as lines of text.
@@ -112,6 +115,11 @@ impl Before {
         }
         text
     }
+}
+
+/// The names that at least one of two objects has, in ascending order.
+fn names_in<'a>(one: &'a Fields, other: &'a Fields) -> BTreeSet<&'a String> {
+    one.keys().chain(other.keys()).collect()
 }
 
 /// The fields of an object; none for any other value.
