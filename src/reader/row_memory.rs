@@ -24,12 +24,6 @@ use crate::shard::Part;
 /// Rows that take at most this many bytes fit into the processor's cache, so reading them in any order is
 /// fast.
 const LITTLE_BYTES: u64 = 8 << 20;
-/// A column of numbers fits into a second-level cache if it has at most this many rows. Batches are gathered
-/// column by column, so reading these rows in any order is fast too.
-const FEW_ROWS: u64 = 1 << 18;
-/// Few rows that take more than this many bytes are not copied into one place, because the copy would take as
-/// much memory again.
-const FEW_ROWS_BYTES: u64 = 4 * LITTLE_BYTES;
 
 /// The memory in which the rows of a data set are kept between epochs.
 #[derive(Debug)]
@@ -39,9 +33,6 @@ pub(crate) struct RowMemory {
     counts: Arc<[u32]>,
     /// The largest number of bytes that the rows may take.
     most: u64,
-    /// Whether the rows are so few that batches are gathered from them in stored order. Otherwise, each epoch
-    /// first copies narrow columns into the order in which it takes the rows.
-    is_little: bool,
     state: Mutex<MemoryState>,
     /// The number of rows that epochs took from this memory, with repetitions.
     served: AtomicU64,
@@ -75,38 +66,29 @@ pub(crate) struct Staying {
 
 impl RowMemory {
     /// Takes memory from the budget for rows of at most `most` bytes, where each row group has `counts`
-    /// selected rows; `None` if the budget is too small. `is_little` says that batches are gathered from the
-    /// rows in stored order.
+    /// selected rows; `None` if the budget is too small.
     pub(crate) fn new(
         catalog: &Arc<Catalog>,
         counts: Arc<[u32]>,
         most: u64,
-        is_little: bool,
         budget: &Budget,
     ) -> Option<Self> {
-        let room = budget.set_aside(Self::room_of(most, is_little))?;
+        let room = budget.set_aside(Self::room_of(most))?;
         let groups = counts.iter().map(|_| None).collect();
         let state = MemoryState { groups, bytes: 0, is_open: true, room: Some(room), all: None };
         Some(RowMemory {
             catalog: catalog.clone(),
             counts,
             most,
-            is_little,
             state: Mutex::new(state),
             served: AtomicU64::new(0),
         })
     }
 
-    /// The number of bytes to take from the budget for rows of `most` bytes. It is twice as large if batches
-    /// are gathered from them in stored order, because they are then copied once.
-    pub(crate) fn room_of(most: u64, is_little: bool) -> u64 {
-        if is_little { 2 * most } else { most }
-    }
-
-    /// Whether rows in any order are read fast, if there are rows with these counts and of `most` bytes.
-    pub(crate) fn are_little(counts: &[u32], most: u64) -> bool {
-        let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
-        most <= LITTLE_BYTES || (rows <= FEW_ROWS && most <= FEW_ROWS_BYTES)
+    /// The number of bytes to take from the budget for rows of `most` bytes. It is twice as large if the rows
+    /// are few, because they are then copied once.
+    pub(crate) fn room_of(most: u64) -> u64 {
+        if most <= LITTLE_BYTES { 2 * most } else { most }
     }
 
     fn state(&self) -> MutexGuard<'_, MemoryState> {
@@ -164,7 +146,7 @@ impl RowMemory {
             state.groups[group as usize].get_or_insert(staying).clone()
         });
         let staying = staying.collect();
-        if self.is_little {
+        if self.is_little() {
             self.lay_together(&mut state);
         }
         Ok(staying)
@@ -222,7 +204,7 @@ impl RowMemory {
     /// Whether the rows are so few that batches are gathered from them in stored order. Otherwise, each epoch
     /// first copies narrow columns into the order in which it takes the rows.
     pub(crate) fn is_little(&self) -> bool {
-        self.is_little
+        self.most <= LITTLE_BYTES
     }
 
     /// Counts rows that an epoch took from this memory.

@@ -218,14 +218,8 @@ fn staying(
     }
     let counts = samples.row_counts();
     let bytes = reads.staying_bytes(&counts);
-    let fits = |is_little: &bool| {
-        bytes <= sizing.memory / STAYING_DIVISOR
-            && sizing.fits_beside(RowMemory::room_of(bytes, *is_little), &reads, samples, order, split)
-    };
-    let forms = [RowMemory::are_little(&counts, bytes), false];
-    let row_memory = forms
-        .into_iter()
-        .find(fits)
-        .and_then(|is_little| RowMemory::new(&reads.catalog, counts, bytes, is_little, &budget));
+    let fits = bytes <= sizing.memory / STAYING_DIVISOR
+        && sizing.fits_beside(RowMemory::room_of(bytes), &reads, samples, order, split);
+    let row_memory = fits.then(|| RowMemory::new(&reads.catalog, counts, bytes, &budget)).flatten();
     (Reads { row_memory: row_memory.map(Arc::new), ..reads }, budget)
 }
