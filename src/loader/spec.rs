@@ -367,7 +367,9 @@ mod tests {
         spec.column("meta").texts = Some(TextFormat::Json);
         spec.column("city").encode = Some(Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
         spec.column("number").encode = Some(Vocabulary::numbers([i64::MIN, 7]).into());
-        spec.column("bytes").encode = Some(Vocabulary::bytes([[0, 255]]).into());
+        spec.column("bytes").encode = Some(Vocabulary::bytes([[0, 255]]).with_null().into());
+        spec.column("empty").encode = Some(Vocabulary::empty().with_unknown().into());
+        spec.column("item").encode = Some(Encoding::hash(7).with_null());
         spec.column("user").encode = Some(Encoding::hash_seeded(1000, u64::MAX));
         spec.column("tokens").pad = Some(Pad::new(2_048).value(-1.0).truncate(true).mask(true));
         let fills = [

@@ -193,7 +193,8 @@ impl LoaderBuilder {
     /// lists have a fixed length, a list with this value as each item. In a null image, mask, tensor or
     /// decoded cell all delivered numbers are the value (for an image, after normalisation); an image that is
     /// delivered in its own size becomes empty. In names `*`, `?` and `[0-9]` match several columns, as in
-    /// all options by column. Default: nulls are delivered, and are bad rows in columns that are decoded.
+    /// all options by column. Default: nulls are delivered; in columns that are decoded or encoded they are bad
+    /// rows, unless an encoding [has a code for them](crate::column::Encoding::with_null).
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.column(column).fill_null = Some(value.into());
         self
