@@ -353,7 +353,7 @@ class Loader:
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
-            "balance": costs_of(balance),
+            "balance": costs_of(balance, "balance"),
             "shard": shard,
             "cache": cache,
             "memory": memory,
