@@ -27,7 +27,7 @@ from .options.other_loaders import explained
 from .options.prepare import Prepare
 from .options.shuffle import Shuffle
 from .options.skip import Skip
-from .options.storage import table_version
+from .options.storage import hub_part, table_version
 from .options.workers import Workers
 from .prepare.opening import PreparedDataset, prepared
 from .reports import notebook
@@ -104,7 +104,8 @@ class Loader:
     The parameters are listed by what they do, in this order, and these pages explain them:
 
     - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``, ``docs/recipes/iceberg.md``): ``urls``,
-      ``storage_options``, ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``follow``.
+      ``storage_options``, ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``split``,
+      ``config``, ``follow``.
     - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``deny_from``,
       ``skip_steps``, ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
@@ -125,7 +126,8 @@ class Loader:
     ----------
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or an open :class:`Dataset`. A ``Dataset`` brings its own
-        ``storage_options``, ``merge_schema``, ``partition_types`` and version, so these cannot be given with one.
+        ``storage_options``, ``merge_schema``, ``partition_types``, version and split, so these cannot be given with
+        one.
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
@@ -137,6 +139,9 @@ class Loader:
         opens the version that it was saved with.
     timestamp : str or datetime.datetime, optional
         Read the version that was the newest at this time. A time without a zone is UTC.
+    split, config : str, optional
+        The split, such as ``"train"``, and the configuration of a folder that is laid out like a data set of the Hugging
+        Face hub, as for :class:`Dataset`. Default: all files.
     follow : bool or store, default False
         Begin each epoch with the newest version of the table. With several ranks, pass the key-value store of the
         launcher, such as a ``torch.distributed.TCPStore``, so that all ranks read the same version.
@@ -322,6 +327,8 @@ class Loader:
         partition_types: Mapping[str, Any] | None = None,
         version: int | str | None = None,
         timestamp: str | datetime | None = None,
+        split: str | None = None,
+        config: str | None = None,
         follow: bool | KeyValueStore = False,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
@@ -367,6 +374,8 @@ class Loader:
             "partition_types": partition_types,
             "version": version,
             "timestamp": timestamp,
+            "split": split,
+            "config": config,
             "follow": follow,
             "on_bad_row": on_bad_row,
             "fill_null": by_column(fill_null, "fill_null"),
@@ -390,6 +399,8 @@ class Loader:
             partition_types=partition_types,
             version=version,
             timestamp=timestamp,
+            split=split,
+            config=config,
         )
         if follow is not False and isinstance(urls, Dataset):
             raise InvalidError("follow and a Dataset were given, which stays at its version (pass its location)")
@@ -663,6 +674,19 @@ class Loader:
         ``pyarrow.schema(loader.schema)`` converts it.
         """
         return self._native.schema()
+
+    @property
+    def class_names(self) -> dict[str, list[str]]:
+        """The names of classes by delivered column, as :attr:`Dataset.class_names` has them; in a mix, those of
+        the first source that declares some for the column."""
+        own, sources = self._native.spec()
+        found: dict[str, list[str]] = {}
+        for dataset, spec in zip(self._datasets, map(json.loads, sources or [own]), strict=True):
+            renamed = spec.get("rename", {})
+            for name, names in dataset.class_names.items():
+                found.setdefault(renamed.get(name, name), names)
+        columns = set(self.columns)
+        return {name: of for name, of in found.items() if name in columns or name.partition(".")[0] in columns}
 
     @property
     def spec(self) -> SpecDict:
@@ -1079,10 +1103,11 @@ def opened_for(
         return urls if prepare is None else _prepared(arguments, urls, fingerprint)
     options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
     table = (None, None) if versions else table_version(arguments["version"], arguments["timestamp"])
+    part = hub_part(arguments["split"], arguments["config"])
     if prepare is None:
-        return opened(urls, options, fingerprint, merge, types, table, filter, versions)
+        return opened(urls, options, fingerprint, merge, types, table, filter, versions, part)
     # The source is opened without the filter, which applies to the prepared rows.
-    source = opened(urls, options, None, merge, types, table, None, versions)
+    source = opened(urls, options, None, merge, types, table, None, versions, part)
     try:
         return _prepared(arguments, source, fingerprint)
     finally:

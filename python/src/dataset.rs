@@ -33,7 +33,8 @@ impl Dataset {
     /// the filter, given as JSON, matches no row.
     #[new]
     #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
-        index=None, hand_on=false, version=None, timestamp=None, versions=BTreeMap::new()))]
+        index=None, hand_on=false, version=None, timestamp=None, versions=BTreeMap::new(), split=None,
+        config=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
@@ -47,6 +48,8 @@ impl Dataset {
         version: Option<String>,
         timestamp: Option<String>,
         versions: BTreeMap<String, String>,
+        split: Option<String>,
+        config: Option<String>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         let types = partition_types.into_iter().map(|(key, name)| Ok((key, partition_type(&name)?)));
@@ -61,6 +64,12 @@ impl Dataset {
             }
             if let Some(filter) = filter {
                 options = options.folders(filter);
+            }
+            if let Some(split) = split {
+                options = options.split(split);
+            }
+            if let Some(config) = config {
+                options = options.config(config);
             }
             for (key, data_type) in types {
                 options = options.partition_type(key, data_type);

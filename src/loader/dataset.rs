@@ -15,7 +15,7 @@ use forebay_petastorm::Unischema;
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
 use forebay_store::snapshot::{AsOf, TableVersion, WantedVersions};
 use forebay_store::source::{
-    self, FOOTERS_AT_ONCE, FileFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
+    self, FOOTERS_AT_ONCE, FileFilter, Footers, HubPart, IndexReport, KeyTypes, Opening, Store, TrafficStats,
 };
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
@@ -161,6 +161,7 @@ pub struct OpenOptions {
     index: Option<Bytes>,
     hands_on: bool,
     versions: WantedVersions,
+    part: HubPart,
 }
 
 impl OpenOptions {
@@ -199,6 +200,28 @@ impl OpenOptions {
     /// the key are whole numbers, else text.
     pub fn partition_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.partition_types.insert(key.into(), data_type);
+        self
+    }
+
+    /// Opens only the files of this split, such as `train`, if the location is a folder that is laid out like a
+    /// data set of the Hugging Face hub. The front matter of its `README.md` may list the files of each split.
+    /// Otherwise names decide: `train-00000-of-00005.parquet` before folders `train/` before words such as
+    /// `my-train.parquet`; a folder without such names is the split `train`. Default: the files of all splits.
+    ///
+    /// ```no_run
+    /// let photos = forebay::OpenOptions::new().split("train").open("hf://datasets/uoft-cs/cifar10")?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn split(mut self, split: impl Into<String>) -> Self {
+        self.part.split = Some(split.into());
+        self
+    }
+
+    /// Opens only the files of this configuration of a data set that is laid out as on the Hugging Face hub.
+    /// The `README.md` of its folder lists the configurations; otherwise each is a folder. Default: the default
+    /// configuration of the `README.md` or its only one, if [`split`](Self::split) is given; else all files.
+    pub fn config(mut self, config: impl Into<String>) -> Self {
+        self.part.config = Some(config.into());
         self
     }
 
@@ -287,14 +310,22 @@ impl OpenOptions {
             locations: locations.clone(),
             options: OpenOptions { index: None, hands_on: false, ..self.clone() },
         };
-        let OpenOptions { storage, folders: filter, differences, partition_types, index, hands_on, versions } =
-            self;
+        let OpenOptions {
+            storage,
+            folders: filter,
+            differences,
+            partition_types,
+            index,
+            hands_on,
+            versions,
+            part,
+        } = self;
         let key_types = KeyTypes::new(partition_types)?;
         let filter = filter.map(|filter| FileFilter {
             columns: filter.columns(),
             keeps: Box::new(move |listed| filter.keeps(listed)),
         });
-        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, versions };
+        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, versions, part };
         let opened = Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })?;
         Ok(Dataset { origin: Some(Arc::new(origin)), ..opened })
     }
