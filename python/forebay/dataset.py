@@ -14,10 +14,10 @@ from .errors import InvalidError, StateMismatchError
 from .index_exchange import opened_together
 from .one_pass import OnePass
 from .options.checks import names, whole
+from .options.features import class_names
 from .options.iceberg import located
 from .options.locations import locations, shown
 from .options.storage import hub_part, key_types, store_options, table_version
-from .options.features import class_names
 from .reports import notebook
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ class Dataset:
         hand_on: bool = False,
         versions: Mapping[str, str] | None = None,
         part: tuple[str | None, str | None] = (None, None),
+        only: list[str] | None = None,
     ) -> None:
         if not isinstance(merge_schema, bool):
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
@@ -146,6 +147,7 @@ class Dataset:
         self._filter = filter
         self._partition_types = key_types(partition_types)
         self._part = part
+        self._only = only
         urls, self._storage_options = located(urls, storage_options)
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
         self._native = _forebay.Dataset(
@@ -159,6 +161,7 @@ class Dataset:
             *table,
             dict(versions or {}),
             *part,
+            only,
         )
         warning = self._native.take_warning()
         if warning is not None:
@@ -445,7 +448,7 @@ class Dataset:
     def __reduce__(self) -> tuple[Any, ...]:
         place, types, table = self._place(), self._partition_types, (None, None)
         options = (self._storage_options, self.fingerprint, self._merge_schema, types, table, None)
-        return opened, (place["urls"], *options, place.get("versions"), self._part)
+        return opened, (place["urls"], *options, place.get("versions"), self._part, self._only)
 
     def _absolute(self) -> Any:
         """The locations as absolute paths, which a process with another working directory can open."""
@@ -494,11 +497,15 @@ def opened(
     filter: str | None = None,
     versions: Mapping[str, str] | None = None,
     part: tuple[str | None, str | None] = (None, None),
+    only: list[str] | None = None,
 ) -> Dataset:
-    """Opens a data set, without the folders that ``filter`` excludes. If a ``fingerprint`` is given, as for a
+    """Opens a data set, without the folders that ``filter`` excludes. With ``only``, it has only the files at these
+    relative paths. If a ``fingerprint`` is given, as for a
     data set that was pickled, the files must still have it."""
     dataset = Dataset.__new__(Dataset)
-    dataset._open(urls, storage_options, merge_schema, partition_types, table, filter, versions=versions, part=part)
+    dataset._open(
+        urls, storage_options, merge_schema, partition_types, table, filter, versions=versions, part=part, only=only
+    )
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "
