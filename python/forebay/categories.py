@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hash", "Vocabulary", "vocabularies"]
 
-_UNKNOWN = ("raise", "code")
+_TREATMENTS = ("raise", "code")
 #: Rows per batch while values are counted: the next size is tried if a batch exceeds the memory budget.
 _BATCHES = (8192, 256, 16, 1)
 _SHOWN = 4
@@ -43,15 +43,21 @@ class Vocabulary(Encoding):
     Parameters
     ----------
     values : iterable of str, bytes or int
-        The values, each once; the first one has code 0.
+        The values, each once; the first one has code 0. With ``unknown="code"`` or ``null="code"`` there may be
+        none.
     unknown : {"raise", "code"}, default "raise"
         How a value that is not in the list is treated: with ``"raise"`` its row is a bad row, with ``"code"``
         it has the code ``len(values)``.
+    null : {"raise", "code"}, default "raise"
+        How a null is treated, also inside a list: with ``"raise"`` its row is a bad row, unless ``fill_null``
+        gives a value; with ``"code"`` it has the last code, ``size - 1``, and ``fill_null`` is refused. A null
+        list becomes an empty list, or a list of this code if all lists have one length.
 
     Raises
     ------
     InvalidError
-        ``values`` is empty, lists a value twice, or has values of several types or another type.
+        ``values`` is empty and there is no other code, lists a value twice, or has values of several types or
+        another type.
 
     Examples
     --------
@@ -67,14 +73,20 @@ class Vocabulary(Encoding):
     """The values; the code of a value is its position."""
     unknown: Literal["raise", "code"] = field(default="raise", kw_only=True)
     """The treatment of values that are not in the list."""
+    null: Literal["raise", "code"] = field(default="raise", kw_only=True)
+    """The treatment of nulls."""
 
     def __post_init__(self) -> None:
         if isinstance(self.values, (str, bytes, Mapping, set, frozenset)) or not isinstance(self.values, Iterable):
             raise InvalidError(f"values must be a list of str, bytes or int, got {type(self.values).__qualname__}")
+        named(self.unknown, "unknown", _TREATMENTS)
+        named(self.null, "null", _TREATMENTS)
         values = tuple(_plain(value) for value in self.values)
+        if not values and (self.unknown, self.null) == ("raise", "raise"):
+            raise InvalidError("values must not be empty, unless unknown or null is 'code'")
         kinds = {type(value) for value in values}
-        if len(kinds) != 1 or not kinds <= set(_KINDS):
-            found = ", ".join(sorted(kind.__qualname__ for kind in kinds)) or "none"
+        if len(kinds) > 1 or not kinds <= set(_KINDS):
+            found = ", ".join(sorted(kind.__qualname__ for kind in kinds))
             raise InvalidError(f"values must be all str, all bytes or all int, got {found}")
         if len(set(values)) < len(values):
             twice = next(value for value, count in Counter(values).items() if count > 1)
@@ -83,10 +95,9 @@ class Vocabulary(Encoding):
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
                 raise InvalidError(
                     f"values must be from -2**63 to 2**63 - 1, got {given(value)} "
-                    "(for larger ones use forebay.Hash, or unknown=\"code\")"
+                    '(for larger ones use forebay.Hash, or unknown="code")'
                 )
         object.__setattr__(self, "values", values)
-        named(self.unknown, "unknown", _UNKNOWN)
 
     @classmethod
     def of(
@@ -97,6 +108,7 @@ class Vocabulary(Encoding):
         min_count: int = 1,
         max_size: int | None = None,
         unknown: Literal["raise", "code"] = "raise",
+        null: Literal["raise", "code"] = "raise",
         filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
         fill_null: str | bytes | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -119,12 +131,13 @@ class Vocabulary(Encoding):
             Values that are less frequent are left out.
         max_size : int, optional
             The largest number of values to keep. Default: all.
-        unknown : {"raise", "code"}, default "raise"
+        unknown, null : {"raise", "code"}, default "raise"
             As in :class:`Vocabulary`.
         filter : list of tuple or list of list of tuple, optional
             The rows to count, as in :class:`Loader`.
         fill_null : str, bytes or int, optional
-            The value that replaces nulls in the count. Default: nulls are not counted.
+            The value that replaces nulls in the count. Default: nulls are not counted. Cannot be combined with
+            ``null="code"``.
         storage_options : mapping of str, optional
             As in :class:`Loader`.
         memory : int or str, optional
@@ -138,7 +151,8 @@ class Vocabulary(Encoding):
         Raises
         ------
         InvalidError
-            A number is out of range, the column is of another type, or no value is left.
+            A number is out of range, the column is of another type, or no value is left and neither unknown
+            values nor nulls have a code.
         TooLargeError
             A row group or a value does not fit ``memory``.
 
@@ -154,6 +168,7 @@ class Vocabulary(Encoding):
             min_count=min_count,
             max_size=max_size,
             unknown=unknown,
+            null=null,
             filter=filter,
             fill_null=fill_null,
             storage_options=storage_options,
@@ -164,20 +179,21 @@ class Vocabulary(Encoding):
     @property
     def size(self) -> int:
         """The number of codes: an embedding needs this number of rows."""
-        return len(self.values) + (self.unknown == "code")
+        return len(self.values) + (self.unknown == "code") + (self.null == "code")
 
     def _spec(self) -> dict[str, Any]:
         """This object as JSON values, for the spec that the compiled library reads."""
-        kind = _KINDS[type(self.values[0])]
         values = [list(value) if isinstance(value, bytes) else value for value in self.values]
-        return {"vocabulary": {"values": {kind: values}, "unknown": self.unknown}}
+        of_kind = {_KINDS[type(self.values[0])]: values} if values else "empty"
+        return {"vocabulary": {"values": of_kind, "unknown": self.unknown, "null": self.null}}
 
     def __repr__(self) -> str:
         shown = repr(self.values)
         if len(self.values) > _SHOWN:
             shown = f"({', '.join(map(repr, self.values[:_SHOWN]))}, ... {len(self.values)} in all)"
-        unknown = "" if self.unknown == "raise" else f", unknown={self.unknown!r}"
-        return f"forebay.Vocabulary({shown}{unknown})"
+        codes = {"unknown": self.unknown, "null": self.null}
+        given = "".join(f", {name}={of!r}" for name, of in codes.items() if of != "raise")
+        return f"forebay.Vocabulary({shown}{given})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,6 +214,9 @@ class Hash(Encoding):
         Number of buckets, at least 1.
     seed : int, default 0
         From 0 to 2**64 - 1. Another seed distributes the values over the buckets in another way.
+    null : {"raise", "code"}, default "raise"
+        How a null is treated, as in :class:`Vocabulary`: with ``"code"`` it has the code ``buckets``, which no
+        value has.
 
     Raises
     ------
@@ -212,26 +231,30 @@ class Hash(Encoding):
     """
 
     buckets: int
-    """Number of buckets; codes are smaller than this."""
+    """Number of buckets; the codes of values are smaller than this."""
     seed: int = field(default=0, kw_only=True)
     """Seed of the hash."""
+    null: Literal["raise", "code"] = field(default="raise", kw_only=True)
+    """The treatment of nulls."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "buckets", whole(self.buckets, "buckets", 1, 63))
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
+        named(self.null, "null", _TREATMENTS)
 
     @property
     def size(self) -> int:
         """The number of codes: an embedding needs this number of rows."""
-        return self.buckets
+        return self.buckets + (self.null == "code")
 
     def _spec(self) -> dict[str, Any]:
         """This object as JSON values, for the spec that the compiled library reads."""
-        return {"hash": {"buckets": self.buckets, "seed": self.seed}}
+        return {"hash": {"buckets": self.buckets, "seed": self.seed, "null": self.null}}
 
     def __repr__(self) -> str:
         seed = f", seed={self.seed}" if self.seed else ""
-        return f"forebay.Hash({self.buckets}{seed})"
+        null = "" if self.null == "raise" else f", null={self.null!r}"
+        return f"forebay.Hash({self.buckets}{seed}{null})"
 
 
 def vocabularies(
@@ -241,6 +264,7 @@ def vocabularies(
     min_count: int = 1,
     max_size: int | None = None,
     unknown: Literal["raise", "code"] = "raise",
+    null: Literal["raise", "code"] = "raise",
     filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
     fill_null: str | bytes | int | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -257,11 +281,12 @@ def vocabularies(
         As in :class:`Loader`.
     columns : str or iterable of str
         Names of the columns, or patterns such as ``"C*"``: text, binary or integers, or lists of these.
-    min_count, max_size, unknown, filter, storage_options, memory
-        As in :meth:`Vocabulary.of`, for each column.
+    min_count, max_size, unknown, null, filter, storage_options, memory
+        As in :meth:`Vocabulary.of`, for each column. With ``null="code"`` a column of nulls gives a vocabulary
+        without values.
     fill_null : str, bytes or int, optional
-        The value that replaces nulls in the count of each column, so that nulls have a code of their own.
-        Default: nulls are not counted.
+        The value that replaces nulls in the count of each column. Default: nulls are not counted. Cannot be
+        combined with ``null="code"``.
 
     Returns
     -------
@@ -271,7 +296,8 @@ def vocabularies(
     Raises
     ------
     InvalidError
-        A number is out of range, a column is of another type, or no value of a column is left.
+        A number is out of range, a column is of another type, or no value of a column is left and neither
+        unknown values nor nulls have a code. The error names all such columns.
     UnknownColumnError
         There is no such column.
     TooLargeError
@@ -286,7 +312,10 @@ def vocabularies(
     listed = [columns] if isinstance(columns, str) else names(columns, "columns")
     least = whole(min_count, "min_count", 1)
     most = None if max_size is None else whole(max_size, "max_size", 1)
-    named(unknown, "unknown", _UNKNOWN)
+    named(unknown, "unknown", _TREATMENTS)
+    named(null, "null", _TREATMENTS)
+    if null == "code" and fill_null is not None:
+        raise InvalidError("null='code' and fill_null were given, which both give nulls a code (leave out one of them)")
     fills = {} if fill_null is None else {name: filler(fill_null, f"fill_null[{name!r}]") for name in listed}
     spec = {
         "columns": listed,
@@ -302,7 +331,17 @@ def vocabularies(
     finally:
         if dataset is not urls:
             dataset._native.release()
-    return {column: Vocabulary(of.values(least, most), unknown=unknown) for column, of in counts.items()}
+    values = {column: of.values(least, most) for column, of in counts.items()}
+    without = [column for column, of in values.items() if not of]
+    if without and (unknown, null) == ("raise", "raise"):
+        shown = ", ".join(map(repr, without[:_SHOWN])) + (
+            f", ... {len(without)} in all" if len(without) > _SHOWN else ""
+        )
+        raise InvalidError(
+            f"no value is counted {least} times or more in {'column' if len(without) == 1 else 'columns'} {shown} "
+            '(leave it out of columns, lower min_count, or pass null="code" or unknown="code")'
+        )
+    return {column: Vocabulary(of, unknown=unknown, null=null) for column, of in values.items()}
 
 
 _KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}

@@ -14,9 +14,10 @@ from .errors import InvalidError, StateMismatchError
 from .index_exchange import opened_together
 from .one_pass import OnePass
 from .options.checks import names, whole
+from .options.features import class_names
 from .options.iceberg import located
 from .options.locations import locations, shown
-from .options.storage import key_types, store_options, table_version
+from .options.storage import hub_part, key_types, store_options, table_version
 from .reports import notebook
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ class Dataset:
     timestamp : str or datetime.datetime, optional
         The newest version that the table had at this time: ``"2024-05-17T12:30:00Z"``, ``"2024-05-17"``.
         A time without a zone is UTC.
+    split : str, optional
+        The split to open, such as ``"train"``, of a folder that is laid out like a data set of the Hugging Face hub,
+        there or anywhere else. The front matter of its ``README.md`` may list the files of each split. Otherwise
+        names decide: ``train-00000-of-00005.parquet`` before folders ``train/`` before words such as
+        ``my-train.parquet``; without such names all files are the split ``"train"``. Default: the files of all splits.
+    config : str, optional
+        The configuration of such a folder: one that its ``README.md`` lists, else a folder in it. Default: with
+        ``split``, the default configuration of the ``README.md`` or its only one; else all files.
     index : bytes, optional
         The footers that another process of the run has read, as :meth:`index` returned them there. The files
         are listed, and only footers of files that are not in the index, or differ from it, are read.
@@ -107,13 +116,16 @@ class Dataset:
         partition_types: Mapping[str, Any] | None = None,
         version: int | str | None = None,
         timestamp: str | datetime | None = None,
+        split: str | None = None,
+        config: str | None = None,
         index: bytes | None = None,
     ) -> None:
         if not isinstance(index, (bytes, bytearray, memoryview, type(None))):
             raise InvalidError(f"index must be bytes that index() returned, got {type(index).__qualname__}")
         table = table_version(version, timestamp)
         given = None if index is None else bytes(index)
-        self._open(urls, storage_options, merge_schema, partition_types, table, None, given)
+        part = hub_part(split, config)
+        self._open(urls, storage_options, merge_schema, partition_types, table, None, given, part=part)
 
     def _open(
         self,
@@ -126,12 +138,16 @@ class Dataset:
         index: bytes | None = None,
         hand_on: bool = False,
         versions: Mapping[str, str] | None = None,
+        part: tuple[str | None, str | None] = (None, None),
+        only: list[str] | None = None,
     ) -> None:
         if not isinstance(merge_schema, bool):
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
         self._merge_schema = merge_schema
         self._filter = filter
         self._partition_types = key_types(partition_types)
+        self._part = part
+        self._only = only
         urls, self._storage_options = located(urls, storage_options)
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
         self._native = _forebay.Dataset(
@@ -144,6 +160,8 @@ class Dataset:
             hand_on,
             *table,
             dict(versions or {}),
+            *part,
+            only,
         )
         warning = self._native.take_warning()
         if warning is not None:
@@ -197,6 +215,16 @@ class Dataset:
         Empty for a table whose footers are read with the rows of the files.
         """
         return self._native.metadata()
+
+    @property
+    def class_names(self) -> dict[str, list[str]]:
+        """The names of classes by column, as Hugging Face's ``datasets`` declares them in the metadata: the class
+        ``i`` of the column is ``class_names[column][i]``.
+
+        A column of lists has the names of its items. A field of a structure is ``"objects.category"``. Empty if the
+        metadata declares no class.
+        """
+        return class_names(self.metadata.get("huggingface"))
 
     @property
     def fingerprint(self) -> str:
@@ -335,6 +363,8 @@ class Dataset:
         partition_types: Mapping[str, Any] | None = None,
         version: int | str | None = None,
         timestamp: str | datetime | None = None,
+        split: str | None = None,
+        config: str | None = None,
     ) -> Dataset:
         """Opens a data set in all processes of a run; only one process reads the footers.
 
@@ -354,7 +384,7 @@ class Dataset:
             The rank of this process, from 0.
         timeout : float, default 600
             Seconds that the other ranks wait for rank 0.
-        storage_options, merge_schema, partition_types, version, timestamp
+        storage_options, merge_schema, partition_types, version, timestamp, split, config
             The options of :class:`Dataset`.
 
         Returns
@@ -388,6 +418,8 @@ class Dataset:
             "partition_types": partition_types,
             "version": version,
             "timestamp": timestamp,
+            "split": split,
+            "config": config,
         }
         return opened_together(
             urls,
@@ -403,7 +435,8 @@ class Dataset:
         """Opens a data set that keeps its footers for :meth:`index`."""
         dataset = cls.__new__(cls)
         table = table_version(options.pop("version", None), options.pop("timestamp", None))
-        dataset._open(urls, **options, table=table, filter=None, hand_on=True)
+        part = hub_part(options.pop("split", None), options.pop("config", None))
+        dataset._open(urls, **options, table=table, filter=None, hand_on=True, part=part)
         return dataset
 
     def __copy__(self) -> Dataset:
@@ -415,7 +448,7 @@ class Dataset:
     def __reduce__(self) -> tuple[Any, ...]:
         place, types, table = self._place(), self._partition_types, (None, None)
         options = (self._storage_options, self.fingerprint, self._merge_schema, types, table, None)
-        return opened, (place["urls"], *options, place.get("versions"))
+        return opened, (place["urls"], *options, place.get("versions"), self._part, self._only)
 
     def _absolute(self) -> Any:
         """The locations as absolute paths, which a process with another working directory can open."""
@@ -463,11 +496,16 @@ def opened(
     table: tuple[str | None, str | None] = (None, None),
     filter: str | None = None,
     versions: Mapping[str, str] | None = None,
+    part: tuple[str | None, str | None] = (None, None),
+    only: list[str] | None = None,
 ) -> Dataset:
-    """Opens a data set, without the folders that ``filter`` excludes. If a ``fingerprint`` is given, as for a
+    """Opens a data set, without the folders that ``filter`` excludes. With ``only``, it has only the files at these
+    relative paths. If a ``fingerprint`` is given, as for a
     data set that was pickled, the files must still have it."""
     dataset = Dataset.__new__(Dataset)
-    dataset._open(urls, storage_options, merge_schema, partition_types, table, filter, versions=versions)
+    dataset._open(
+        urls, storage_options, merge_schema, partition_types, table, filter, versions=versions, part=part, only=only
+    )
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
@@ -27,7 +27,7 @@ from .options.other_loaders import explained
 from .options.prepare import Prepare
 from .options.shuffle import Shuffle
 from .options.skip import Skip
-from .options.storage import table_version
+from .options.storage import hub_part, table_version
 from .options.workers import Workers
 from .prepare.opening import PreparedDataset, prepared
 from .reports import notebook
@@ -40,7 +40,7 @@ from .samples.pack import Pack
 from .samples.window import Window
 from .sharding.shard import Shard
 from .spec import checked, flattened, functions, renames, workers
-from .table_versions import Follow, of_state, refuse_given
+from .table_versions import Follow, data_of_state, of_state, refuse_given
 from .transforms.libraries import Watch
 from .transforms.processes import processes
 
@@ -104,7 +104,8 @@ class Loader:
     The parameters are listed by what they do, in this order, and these pages explain them:
 
     - Where the data is (``docs/stores/index.md``, ``docs/recipes/delta.md``, ``docs/recipes/iceberg.md``): ``urls``,
-      ``storage_options``, ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``follow``.
+      ``storage_options``, ``merge_schema``, ``partition_types``, ``version``, ``timestamp``, ``split``,
+      ``config``, ``follow``.
     - Which rows (``docs/guide/filters.md``, ``docs/guide/rows.md``): ``filter``, ``deny``, ``deny_from``,
       ``skip_steps``, ``row_id``, ``row_mask``.
     - Which columns, and their form (``docs/guide/batches.md``, ``docs/guide/images.md``): ``columns``, ``rename``,
@@ -125,7 +126,8 @@ class Loader:
     ----------
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or an open :class:`Dataset`. A ``Dataset`` brings its own
-        ``storage_options``, ``merge_schema``, ``partition_types`` and version, so these cannot be given with one.
+        ``storage_options``, ``merge_schema``, ``partition_types``, version and split, so these cannot be given with
+        one.
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use.
     merge_schema : bool, default False
@@ -137,9 +139,13 @@ class Loader:
         opens the version that it was saved with.
     timestamp : str or datetime.datetime, optional
         Read the version that was the newest at this time. A time without a zone is UTC.
+    split, config : str, optional
+        The split, such as ``"train"``, and the configuration of a folder that is laid out like a data set of the
+        Hugging Face hub, as for :class:`Dataset`. Default: all files.
     follow : bool or store, default False
-        Begin each epoch with the newest version of the table. With several ranks, pass the key-value store of the
-        launcher, such as a ``torch.distributed.TCPStore``, so that all ranks read the same version.
+        Begin each epoch with the newest version of the table, or with the files that a folder has then. With several
+        ranks, pass the key-value store of the launcher, such as a ``torch.distributed.TCPStore``, so that all ranks
+        read the same. :attr:`new_files` names the files that were added.
     filter : Expression, list of tuple or list of list of tuple, optional
         Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), or terms such as
         ``[("label", "<", 100)]``, which all must hold, or a list of such lists, of which one must hold. Expressions of
@@ -322,6 +328,8 @@ class Loader:
         partition_types: Mapping[str, Any] | None = None,
         version: int | str | None = None,
         timestamp: str | datetime | None = None,
+        split: str | None = None,
+        config: str | None = None,
         follow: bool | KeyValueStore = False,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
@@ -353,7 +361,7 @@ class Loader:
             "filter": settled(filter),
             "samples": samples,
             "shuffle": shuffle,
-            "balance": costs_of(balance),
+            "balance": costs_of(balance, "balance"),
             "shard": shard,
             "cache": cache,
             "memory": memory,
@@ -367,6 +375,8 @@ class Loader:
             "partition_types": partition_types,
             "version": version,
             "timestamp": timestamp,
+            "split": split,
+            "config": config,
             "follow": follow,
             "on_bad_row": on_bad_row,
             "fill_null": by_column(fill_null, "fill_null"),
@@ -390,6 +400,8 @@ class Loader:
             partition_types=partition_types,
             version=version,
             timestamp=timestamp,
+            split=split,
+            config=config,
         )
         if follow is not False and isinstance(urls, Dataset):
             raise InvalidError("follow and a Dataset were given, which stays at its version (pass its location)")
@@ -412,6 +424,7 @@ class Loader:
     def _start(self, datasets: list[Dataset]) -> None:
         """Starts the loader over open data sets: one, or for a mix one for each source."""
         self._follows = Follow.of_sources(self._of_sources(), datasets, self._arguments)
+        self._added: list[list[str]] = []
         self._native, self._datasets, self._carried = self._over(datasets)
         close_at_exit(self)
 
@@ -424,8 +437,9 @@ class Loader:
         carried: list[tuple[dict[str, Any], str | None]] = [
             ({"urls": of_source["urls"]}, None if dataset is of_source["urls"] else dataset.fingerprint)
             if isinstance(of_source["urls"], Dataset)
-            else (dataset._place(), dataset.fingerprint)
-            for dataset, of_source in zip(datasets, self._of_sources(), strict=True)
+            # A folder that is followed may have grown when the copy opens it.
+            else (dataset._place(), None if follows and not dataset._native.tables() else dataset.fingerprint)
+            for dataset, of_source, follows in zip(datasets, self._of_sources(), self._follows, strict=True)
         ]
         return _Reopened(native, datasets, carried)
 
@@ -549,11 +563,26 @@ class Loader:
         upcoming, row = self._native.upcoming()
         number = upcoming if number is None else number
         if row == 0 or number != upcoming:
-            followed = zip(self._follows, self._datasets, strict=True)
-            versions = [None if follow is None else follow.newest(dataset, number) for follow, dataset in followed]
-            if any(versions):
-                self._take(self._at(versions, self._native.beginning(number)))
+            followed = zip(self._follows, self._datasets, self._of_sources(), strict=True)
+            newest = [
+                None if follow is None else follow.newest(dataset, number, _reopener(of_source))
+                for follow, dataset, of_source in followed
+            ]
+            before = self._paths()
+            if any(one is not None for one in newest):
+                self._take(self._at(newest, self._native.beginning(number)))
+            self._added = [sorted(now - then) for then, now in zip(before, self._paths(), strict=True)]
         return number
+
+    def _paths(self) -> list[set[str]]:
+        """The relative paths of the files of each source."""
+        return [set(dataset._native.paths()) for dataset in self._datasets]
+
+    @property
+    def new_files(self) -> list[str]:
+        """The files that the epoch begun last has, and the one before it had not, by their paths relative to the
+        location; in a mix, those of all sources in their order. Empty without ``follow=``, and in the first epoch."""
+        return [path for added in self._added for path in added]
 
     def skipped(self, save: str | os.PathLike[str] | None = None) -> list[SkippedRow]:
         """The rows that were left out of the epoch that was begun last, in the order of the epoch.
@@ -663,6 +692,19 @@ class Loader:
         ``pyarrow.schema(loader.schema)`` converts it.
         """
         return self._native.schema()
+
+    @property
+    def class_names(self) -> dict[str, list[str]]:
+        """The names of classes by delivered column, as :attr:`Dataset.class_names` has them; in a mix, those of
+        the first source that declares some for the column."""
+        own, sources = self._native.spec()
+        found: dict[str, list[str]] = {}
+        for dataset, spec in zip(self._datasets, map(json.loads, sources or [own]), strict=True):
+            renamed = spec.get("rename", {})
+            for name, classes in dataset.class_names.items():
+                found.setdefault(renamed.get(name, name), classes)
+        columns = set(self.columns)
+        return {name: of for name, of in found.items() if name in columns or name.partition(".")[0] in columns}
 
     @property
     def spec(self) -> SpecDict:
@@ -1004,23 +1046,26 @@ class Loader:
         arguments = self._of_sources()
         if not isinstance(saved, list) or len(saved) != len(arguments):
             return None
-        versions: list[dict[str, str] | None] = []
+        versions: list[dict[str, str] | Dataset | None] = []
         for one, dataset, of_source in zip(saved, self._datasets, arguments, strict=True):
             is_open = isinstance(of_source["urls"], Dataset) or not isinstance(one, Mapping)
             wanted = None if is_open else of_state(dataset, one)
             if wanted is not None:
                 refuse_given(wanted, dataset, of_source["version"], of_source["timestamp"])
-            versions.append(wanted)
-        return self._at(versions) if any(versions) else None
+            is_folder = not is_open and of_source["follow"] is not False and not dataset._native.tables()
+            versions.append(data_of_state(dataset, one, _reopener(of_source)) if is_folder else wanted)
+        return self._at(versions) if any(one is not None for one in versions) else None
 
-    def _at(self, versions: list[dict[str, str] | None], after: str | None = None) -> _Reopened:
+    def _at(self, versions: Sequence[dict[str, str] | Dataset | None], after: str | None = None) -> _Reopened:
         """Opens other versions of the tables, and returns the attributes of this loader that change with
-        them. ``versions`` has an item for each source: the versions of its tables by location, or ``None`` if
-        the source keeps its versions."""
-        datasets = [
-            dataset if wanted is None else opened_for(of_source, checked(of_source)[1], None, wanted)
-            for wanted, dataset, of_source in zip(versions, self._datasets, self._of_sources(), strict=True)
-        ]
+        them. ``versions`` has an item for each source: the versions of its tables by location, an open data set, or
+        ``None`` if the source keeps its data."""
+        datasets = []
+        for wanted, dataset, of_source in zip(versions, self._datasets, self._of_sources(), strict=True):
+            if isinstance(wanted, dict):
+                datasets.append(opened_for(of_source, checked(of_source)[1], None, wanted))
+            else:
+                datasets.append(dataset if wanted is None else wanted)
         return self._over(datasets, after)
 
     def _take(self, reopened: _Reopened) -> None:
@@ -1071,22 +1116,30 @@ def opened_for(
     filter: str | None,
     fingerprint: str | None = None,
     versions: Mapping[str, str] | None = None,
+    only: list[str] | None = None,
 ) -> Dataset:
     """Opens the data set of a loader with these arguments and this filter. If ``fingerprint`` is given, the
-    data set must have it. Tables are opened at their version in ``versions``, by location."""
+    data set must have it. Tables are opened at their version in ``versions``, by location, and folders with ``only``
+    the files at these paths."""
     urls, prepare = arguments["urls"], arguments["prepare"]
     if isinstance(urls, Dataset):
         return urls if prepare is None else _prepared(arguments, urls, fingerprint)
     options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
     table = (None, None) if versions else table_version(arguments["version"], arguments["timestamp"])
+    part = hub_part(arguments["split"], arguments["config"])
     if prepare is None:
-        return opened(urls, options, fingerprint, merge, types, table, filter, versions)
+        return opened(urls, options, fingerprint, merge, types, table, filter, versions, part, only)
     # The source is opened without the filter, which applies to the prepared rows.
-    source = opened(urls, options, None, merge, types, table, None, versions)
+    source = opened(urls, options, None, merge, types, table, None, versions, part)
     try:
         return _prepared(arguments, source, fingerprint)
     finally:
         source._native.release()
+
+
+def _reopener(arguments: dict[str, Any]) -> Callable[[list[str] | None], Dataset]:
+    """Opens the folder of a source as it is now, or with only the files at some paths."""
+    return lambda only: opened_for(arguments, checked(arguments)[1], only=only)
 
 
 def _prepared(arguments: dict[str, Any], source: Dataset, fingerprint: str | None) -> Dataset:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .dataset import Dataset
 from .errors import InvalidError
+from .filters.costs import costs_of, spec_of
 from .loader import _DEFAULTS, Loader, delivered, opened_for
 from .options.checks import given, named, whole
 from .options.locations import local, locations
@@ -25,6 +26,7 @@ from .sharding.shard import Shard
 from .spec import checked
 
 if TYPE_CHECKING:
+    from .filters.costs import Cost
     from .loader import _Source
     from .types import Collate, Location, MixStateDict, RowTransform, Transform
 
@@ -49,7 +51,7 @@ _OF_THE_MIX = (
 
 
 # Options that only a mix has, and their defaults.
-_MIXING = {"schedule": [], "stop": "first", "repeat": True, "max_passes": [], "source": False}
+_MIXING = {"schedule": [], "by": [], "stop": "first", "repeat": True, "max_passes": [], "source": False}
 
 
 class Mix(Loader):
@@ -79,6 +81,12 @@ class Mix(Loader):
     schedule : mapping from int to iterable of float, optional
         Weights that hold from a step on, with steps counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the
         weights do not change.
+    by : str, ColumnExpression or iterable of them, optional
+        The cost that weights count, such as tokens: a column, or arithmetic such as ``forebay.col("prompt") +
+        forebay.col("answer")``; one for all sources, or one for each. A column stands for its number in a row, or for
+        the length of its list or text, where a null counts as 0. The weight of a source is divided by the mean cost
+        of its samples, see :attr:`mean_costs`. The columns are read once before the first epoch. Sources of windows
+        or of :class:`Sample`, and sources with ``follow=``, are refused. Default: weights count samples.
     random_shares : int, optional
         Seed with which the source of each row is drawn at random, with the weights as probabilities. A step then has
         the share of a source only on average, and every block of 32 steps has it exactly. Default: each step has the
@@ -137,6 +145,7 @@ class Mix(Loader):
         sources: Iterable[tuple[Loader | Dataset | Location | Iterable[Location], float]],
         *,
         schedule: Mapping[int, Iterable[float]] | None = None,
+        by: Cost | Iterable[Cost] | None = None,
         random_shares: int | None = None,
         stop: Literal["first", "last"] = "first",
         repeat: bool = True,
@@ -160,6 +169,7 @@ class Mix(Loader):
         self._arguments: dict[str, Any] = {
             "sources": [(arguments, weight) for arguments, _, weight in found],
             "schedule": _schedule(schedule),
+            "by": costs_of(by, "by"),
             "random_shares": None if random_shares is None else whole(random_shares, "random_shares", 0),
             "stop": stop,
             "repeat": repeat,
@@ -211,6 +221,12 @@ class Mix(Loader):
         options, _ = checked({**_DEFAULTS, **common, "samples": buckets})
         options = {name: options[name] for name in _OF_THE_MIX if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
+        options["by"] = [spec_of(cost) for cost in own["by"] or []]
+        if own["by"] and any(of_source["follow"] is not False for of_source, _ in own["sources"]):
+            raise InvalidError(
+                "by and a source with follow were given, and weights by a cost would change with the versions (leave "
+                "one of them out)"
+            )
         return options | {name: own[name] for name in ("stop", "repeat", "max_passes", "source", "random_shares")}
 
     def _checked(self, datasets: list[Dataset]) -> tuple[list[_Source], dict[str, Any] | None]:
@@ -236,10 +252,20 @@ class Mix(Loader):
 
     @property
     def weights(self) -> list[float]:
-        """The weights that hold for the next step, one for each source; their sum is 1."""
+        """The weights that hold for the next step, one for each source; their sum is 1. They count samples, or the
+        cost ``by``."""
         state = self.state_dict()
-        parts: list[int] = [weights for step, weights in state["schedule"] if step <= state["step"]][-1]
-        return [part / sum(parts) for part in parts]
+        parts: list[int] = [parts for step, parts in state["schedule"] if step <= state["step"]][-1]
+        costs = self.mean_costs or [1.0] * len(parts)
+        weights = [part * cost for part, cost in zip(parts, costs, strict=True)]
+        return [weight / sum(weights) for weight in weights]
+
+    @property
+    def mean_costs(self) -> list[float] | None:
+        """For each source, the cost ``by`` of all its selected rows divided by the number of its samples; None
+        without ``by``. A state contains the weights of samples that follow from these means."""
+        found: list[float] | None = self._native.mean_costs()
+        return found
 
     def set_weights(self, weights: Iterable[float], *, step: int | None = None) -> None:
         """Sets the weights during the run; they hold until they are set again, in place of those of ``schedule``.

@@ -1,14 +1,14 @@
-"""Finds the versions of Delta and Iceberg tables that a loader reads: the versions in a saved state, or the
-newest versions at the beginning of each epoch."""
+"""Finds the versions of Delta and Iceberg tables, and the files of folders that grow, that a loader reads: those in a
+saved state, or the newest ones at the beginning of each epoch."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .errors import CorruptError, InvalidError, IoError, StateMismatchError
+from .errors import CorruptError, DatasetChangedError, InvalidError, IoError, StateMismatchError
 from .launcher_store import Awaited, got, key_of, put, said, where
 
 if TYPE_CHECKING:
@@ -45,6 +45,32 @@ def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | Non
     return None if wanted == _versions(dataset) else wanted
 
 
+def data_of_state(
+    dataset: Dataset, state: Mapping[str, Any], reopen: Callable[[list[str] | None], Dataset]
+) -> Dataset | None:
+    """Opens the files with which a state was saved, if files were only added to the folder since. ``reopen`` opens the
+    folder with these files only, or as it is now.
+
+    It returns ``None`` if the data set has these files already, or if they are not found. In the latter case
+    loading the state fails afterwards.
+    """
+    fingerprint, files = state.get("fingerprint"), state.get("files")
+    if fingerprint == dataset.fingerprint or not isinstance(files, Mapping):
+        return None
+    now = reopen(None)
+    paths = now._native.earlier_files(json.dumps(files))
+    if now.fingerprint == fingerprint:
+        return now
+    now._native.release()
+    if paths is None:
+        return None
+    found = reopen(paths)
+    if found.fingerprint == fingerprint:
+        return found
+    found._native.release()
+    return None
+
+
 def refuse_given(wanted: Mapping[str, str], dataset: Dataset, version: Any, timestamp: Any) -> None:
     """Raises an error if a state has another version than the ``version`` or ``timestamp`` that the user
     passed.
@@ -71,12 +97,14 @@ def _versions(dataset: Dataset) -> dict[str, str]:
 
 
 class Follow:
-    """Finds the newest versions of tables when an epoch begins; all ranks of a run get the same versions."""
+    """Finds the newest versions of tables, or the files of a folder, when an epoch begins; all ranks of a run get the
+    same."""
 
-    def __init__(self, follow: Any, urls: Any, shard: Shard | None, told: dict[str, list[str]]) -> None:
+    def __init__(self, follow: Any, urls: Any, shard: Shard | None, told: dict[str, list[str]], source: int) -> None:
         self._store = None if follow is True else follow
         self._urls = urls
         self._shard = shard
+        self._source = source
         # The versions that this rank has put into the store, by key. They are used again if an epoch is begun
         # again, and for another source of the mix with the same locations.
         self._told = told
@@ -89,12 +117,17 @@ class Follow:
         table. ``whole`` has the arguments that the loader has for all sources."""
         told: dict[str, list[str]] = {}
         common = {name: whole[name] for name in ("shard", "skip_steps")}
-        return [cls._of({**source, **common}, dataset, told) for source, dataset in zip(sources, datasets, strict=True)]
+        return [
+            cls._of({**source, **common}, dataset, told, number)
+            for number, (source, dataset) in enumerate(zip(sources, datasets, strict=True))
+        ]
 
     @classmethod
-    def _of(cls, arguments: Mapping[str, Any], dataset: Dataset, told: dict[str, list[str]]) -> Follow | None:
-        """Checks the argument ``follow`` of a source, and returns its ``Follow``; ``None`` if the source does
-        not follow its table."""
+    def _of(
+        cls, arguments: Mapping[str, Any], dataset: Dataset, told: dict[str, list[str]], source: int
+    ) -> Follow | None:
+        """Checks the argument ``follow`` of the source with this number, and returns its ``Follow``; ``None`` if the
+        source does not follow its data."""
         follow, shard = arguments["follow"], arguments["shard"]
         if follow is False:
             return None
@@ -112,17 +145,18 @@ class Follow:
                 f"follow=True with {shard.world} ranks, which may find different versions (pass the store of the "
                 "launcher, such as a torch.distributed.TCPStore, as follow: rank 0 looks, and all take what it found)"
             )
-        if not dataset._native.tables():
-            raise InvalidError(
-                "follow is for tables, and this is a folder of plain files (make a new loader when it has grown)"
-            )
-        return cls(follow, arguments["urls"], shard, told)
+        return cls(follow, arguments["urls"], shard, told, source)
 
-    def newest(self, dataset: Dataset, epoch: int) -> dict[str, str] | None:
-        """Returns the newest versions for an epoch, by the locations of the tables, if they differ from those
-        of the open data set."""
+    def newest(
+        self, dataset: Dataset, epoch: int, reopen: Callable[[list[str] | None], Dataset]
+    ) -> dict[str, str] | Dataset | None:
+        """Returns the newest versions for an epoch, by the locations of the tables, or the data set of the files that a
+        folder has now; ``None`` if they are those of the open data set. ``reopen`` opens a folder as it is now, or
+        with only the files at these paths."""
+        if not dataset._native.tables():
+            return self._newest_files(dataset, epoch, reopen)
         here = _versions(dataset)
-        versions = self._looked_up(dataset, epoch)
+        versions = self._looked_up(epoch, "versions", lambda: self._found(dataset))
         if len(versions) != len(here):
             raise StateMismatchError(
                 f"rank {_LOOKING} follows {len(versions)} tables, and this rank {len(here)} "
@@ -131,12 +165,35 @@ class Follow:
         wanted = dict(zip(here, versions, strict=True))
         return None if wanted == here else wanted
 
-    def _looked_up(self, dataset: Dataset, epoch: int) -> list[str]:
-        """Returns the newest versions of the tables, in the order of the locations: looked up on this rank,
-        or taken from the store into which rank 0 puts them."""
+    def _newest_files(
+        self, dataset: Dataset, epoch: int, reopen: Callable[[list[str] | None], Dataset]
+    ) -> Dataset | None:
+        listed: list[Dataset] = []
+
+        def look() -> list[str]:
+            listed.append(reopen(None))
+            return [listed[0].fingerprint, *listed[0]._native.paths()]
+
+        fingerprint, *paths = self._looked_up(epoch, f"files/{self._source}", look)
+        if fingerprint == dataset.fingerprint:
+            for one in listed:
+                one._native.release()
+            return None
+        newest = listed[0] if listed else reopen(paths)
+        if newest.fingerprint == fingerprint:
+            return newest
+        newest._native.release()
+        raise DatasetChangedError(
+            f"{where(self._urls)}: rank {_LOOKING} found other content of the same files (files of a folder that is "
+            "followed are added, and stay as they are)"
+        )
+
+    def _looked_up(self, epoch: int, what: str, find: Callable[[], list[str]]) -> list[str]:
+        """Returns the result of ``find``: found on this rank, or taken from the store into which rank 0 puts it under
+        a key with ``what``."""
         if self._store is None:
-            return self._found(dataset)
-        key = f"{key_of(self._urls, 'versions')}/{epoch}"
+            return find()
+        key = f"{key_of(self._urls, what)}/{epoch}"
         rank = 0 if self._shard is None else self._shard.rank
         if rank != _LOOKING:
             awaited = Awaited(
@@ -150,7 +207,7 @@ class Follow:
             return _read(got(self._store, key, awaited, time.monotonic() + _TIMEOUT_SECONDS), awaited.where)
         if key not in self._told:
             try:
-                found = self._found(dataset)
+                found = find()
             except BaseException as error:
                 # The other ranks wait for a value of this key, so they get the error as that value.
                 put(self._store, key, json.dumps({"error": said(error)}).encode())

@@ -32,7 +32,7 @@ impl Counts {
     }
 
     /// The values that were counted at least `at_least` times, the most frequent first, and at most `at_most`
-    /// of them.
+    /// of them; none if no value was counted as often.
     fn values<'py>(
         &self,
         py: Python<'py>,
@@ -44,6 +44,7 @@ impl Counts {
             Categories::Texts(values) => PyTuple::new(py, values),
             Categories::Bytes(values) => PyTuple::new(py, values.iter().map(|value| PyBytes::new(py, value))),
             Categories::Numbers(values) => PyTuple::new(py, values),
+            Categories::Empty => Ok(PyTuple::empty(py)),
             other => Err(self.raised(py, Error::invalid(format!("categories of another kind: {other:?}")))),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use forebay::arrow::datatypes::{DataType, TimeUnit};
+use forebay::plan::SavedFiles;
 use forebay::{Dataset as Inner, Error, OpenOptions, RowId};
 use forebay_store::source;
 use pyo3::prelude::*;
@@ -33,7 +34,8 @@ impl Dataset {
     /// the filter, given as JSON, matches no row.
     #[new]
     #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
-        index=None, hand_on=false, version=None, timestamp=None, versions=BTreeMap::new()))]
+        index=None, hand_on=false, version=None, timestamp=None, versions=BTreeMap::new(), split=None,
+        config=None, only=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
@@ -47,6 +49,9 @@ impl Dataset {
         version: Option<String>,
         timestamp: Option<String>,
         versions: BTreeMap<String, String>,
+        split: Option<String>,
+        config: Option<String>,
+        only: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         let types = partition_types.into_iter().map(|(key, name)| Ok((key, partition_type(&name)?)));
@@ -61,6 +66,15 @@ impl Dataset {
             }
             if let Some(filter) = filter {
                 options = options.folders(filter);
+            }
+            if let Some(only) = only {
+                options = options.files(only);
+            }
+            if let Some(split) = split {
+                options = options.split(split);
+            }
+            if let Some(config) = config {
+                options = options.config(config);
             }
             for (key, data_type) in types {
                 options = options.partition_type(key, data_type);
@@ -135,6 +149,20 @@ impl Dataset {
             (about.relative.to_string(), groups)
         });
         live.filter(|(_, groups)| groups.iter().any(|rows| *rows > 0)).collect()
+    }
+
+    /// The paths of all files, relative to the location that was opened.
+    fn paths(&self) -> Vec<String> {
+        self.dataset.catalog().files.iter().map(|file| file.relative.to_string()).collect()
+    }
+
+    /// The paths of the files with which a state was saved, if files were only added since. `saved` is the
+    /// part of the state about its files, as JSON.
+    fn earlier_files(&self, py: Python<'_>, saved: &str) -> PyResult<Option<Vec<String>>> {
+        let saved: SavedFiles = serde_json::from_str(saved)
+            .map_err(|error| Error::invalid(format!("the files in the state are malformed: {error}")))
+            .or_raise(py)?;
+        Ok(py.detach(|| self.dataset.earlier_files(&saved)))
     }
 
     /// Names and types of the stored columns.

@@ -240,6 +240,11 @@ impl Loader {
         py.detach(|| loader.set_weights(&weights, step)).or_raise(py)
     }
 
+    /// For each source of a mix, the mean cost of a sample; `None` if the weights count samples.
+    fn mean_costs(&self, py: Python<'_>) -> PyResult<Option<Vec<f64>>> {
+        Ok(self.loader.get(py)?.mean_costs())
+    }
+
     /// Whether the memory at `address` is registered with a device. The first call for this memory registers
     /// it with `registrar`, as `pin::is_pinned` describes; the caller keeps the memory in use meanwhile.
     fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -363,7 +363,7 @@ def test_a_mix_opens_the_versions_of_its_state(tmp_path: Path) -> None:
         pinned.load_state_dict(state)
 
 
-def test_follow_is_of_tables_and_of_no_version(tmp_path: Path) -> None:
+def test_follow_is_of_no_version(tmp_path: Path) -> None:
     append(tmp_path / "table", 0, 10)
     for option in ({"version": 0}, {"timestamp": "2100-01-01"}, {"skip_steps": [(0, 1)]}):
         with pytest.raises(fb.InvalidError, match="follow and .* were given"):
@@ -372,10 +372,6 @@ def test_follow_is_of_tables_and_of_no_version(tmp_path: Path) -> None:
         fb.Loader(tmp_path / "table", follow="yes")  # type: ignore[arg-type]
     with pytest.raises(fb.InvalidError, match="follow and a Dataset were given"):
         fb.Loader(fb.Dataset(tmp_path / "table"), follow=True)
-    (tmp_path / "plain").mkdir()
-    pq.write_table(pa.table({"x": [1]}), tmp_path / "plain" / "a.parquet")
-    with pytest.raises(fb.InvalidError, match="follow is for tables"):
-        fb.Loader(tmp_path / "plain", follow=True)
 
 
 def test_a_state_of_another_version_than_the_one_that_was_given_is_refused(tmp_path: Path) -> None:

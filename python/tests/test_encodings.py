@@ -162,9 +162,7 @@ def test_buckets_never_change(tmp_path: Path) -> None:
     assert batch["x"].tolist() == [digest % (10**9 + 7) for digest in PINNED.values()]
 
 
-def test_an_unknown_value_is_a_bad_row_with_its_place(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_unknown_value_is_a_bad_row_with_its_place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     texts: list[str | None] = [f"word {row % 5}" for row in range(60)]
     numbers: list[int | None] = [row % 5 for row in range(60)]
     texts[23], texts[31] = "Ünknown " * 20, None
@@ -233,6 +231,68 @@ def test_a_null_has_the_code_of_its_fill(tmp_path: Path) -> None:
     assert batch["list"].tolist() == [[1, 0], [], [0]]
     with pytest.raises(fb.InvalidError, match='no "c", which replaces nulls'):
         fb.Loader(tmp_path, encode=encode, fill_null={"text": "c"})
+
+
+def test_a_null_has_a_code_of_its_own_beside_that_of_unknown_values(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    rows = 600
+    known = ["a", "a city with a name that no view has room for"]
+    stored = [None if at % 5 == 0 else [*known, "x"][rng.integers(3)] for at in range(rows)]
+    lists = [None if at % 7 == 0 else [stored[at], stored[at - 1]][: at % 3] for at in range(rows)]
+    pairs = [None if at % 7 == 0 else [stored[at], stored[at - 1]] for at in range(rows)]
+    numbers = [None if value is None else [*known, "x"].index(value) for value in stored]
+    table = pa.table(
+        {
+            "id": range(rows),
+            "text": stored,
+            "bytes": [value and value.encode() for value in stored],
+            "number": pa.array(numbers, pa.int16()),
+            "list": pa.array(lists, pa.list_(pa.string())),
+            "pair": pa.array(pairs, pa.list_(pa.string(), 2)),
+        }
+    )
+    for use_dictionary in (True, False):
+        name = tmp_path / f"{use_dictionary}.parquet"
+        pq.write_table(table, name, row_group_size=100, use_dictionary=use_dictionary)
+    words = fb.Vocabulary(known, unknown="code", null="code")
+    assert words.size == 4
+    codes = {known[0]: 0, known[1]: 1, "x": 2, None: 3}
+    encode = dict.fromkeys(("text", "list", "pair"), words)
+    encode["bytes"] = fb.Vocabulary([value.encode() for value in known], unknown="code", null="code")
+    encode["number"] = fb.Vocabulary([0, 1, 2], null="code")
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1g", tier="rows")
+    for options in ({}, {"cache": cache}, {"cache": cache}):
+        for use_dictionary in (True, False):
+            path = tmp_path / f"{use_dictionary}.parquet"
+            shuffle = fb.Shuffle(seed=3, window_rows=250)
+            with fb.Loader(path, encode=encode, batch_size=64, shuffle=shuffle, **options) as train:
+                seen = 0
+                for batch in (batch for epoch in range(2) for batch in train.epoch(epoch)):
+                    ids = batch["id"].tolist()
+                    want = [codes[stored[row]] for row in ids]
+                    assert all(batch[name].tolist() == want for name in ("text", "bytes", "number"))
+                    assert batch["list"].tolist() == [[codes[item] for item in lists[row] or []] for row in ids]
+                    of_pairs = [[codes[item] for item in pairs[row] or [None, None]] for row in ids]
+                    assert batch["pair"].tolist() == of_pairs
+                    seen += len(ids)
+                assert seen == 2 * rows
+                assert train.stats().to_dict()["unknown_values"] > 0
+
+
+def test_a_null_has_the_bucket_after_those_of_values(tmp_path: Path) -> None:
+    table = pa.table({"x": ["a", None], "y": [[1, None], None], "z": ["c", None]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    buckets = fb.Hash(3, null="code")
+    assert buckets.size == 4 and repr(buckets) == "forebay.Hash(3, null='code')"
+    with fb.Loader(tmp_path, encode={"x": buckets, "y": fb.Hash(1, null="code")}) as train:
+        (batch,) = train
+    assert batch["x"].tolist() == [PINNED[b"a"] % 3, 3] and batch["y"].tolist() == [[0, 1], []]
+    with pytest.raises(fb.InvalidError, match="nulls have a code of their own, and `fill_null`"):
+        fb.Loader(tmp_path, encode={"x": buckets}, fill_null={"x": "b"})
+    # A pattern leaves out columns whose nulls have a code.
+    with fb.Loader(tmp_path, columns=["x", "z"], encode={"x": buckets}, fill_null={"*": "b"}) as train:
+        (batch,) = train
+    assert batch["x"][1] == 3 and batch["z"].tolist() == ["c", "b"]
 
 
 def test_filters_see_what_is_stored(data: Path, columns: dict[str, pa.Array]) -> None:
@@ -321,6 +381,25 @@ def test_nulls_of_many_columns_have_a_code_of_their_own(tmp_path: Path) -> None:
     assert batch["C1"].tolist() == [0, 1, 0] and batch["C2"].tolist() == [0, 1, 2]
 
 
+def test_a_column_of_nulls_has_a_vocabulary_without_values(tmp_path: Path) -> None:
+    table = pa.table({"C1": ["a", None, "a"], "C2": pa.array([None] * 3, pa.string()), "C3": [["b"], None, [None]]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found = fb.vocabularies(tmp_path, "C*", null="code")
+    assert found == {name: fb.Vocabulary(of, null="code") for name, of in (("C1", ["a"]), ("C2", []), ("C3", ["b"]))}
+    assert [of.size for of in found.values()] == [2, 1, 2]
+    with fb.Loader(tmp_path, encode=found) as train:
+        (batch,) = train
+    assert batch["C1"].tolist() == [0, 1, 0] and batch["C2"].tolist() == [0, 0, 0]
+    assert batch["C3"].tolist() == [[0], [], [1]]
+    assert fb.vocabularies(tmp_path, ["C2"], unknown="code")["C2"].size == 1
+    with pytest.raises(fb.InvalidError, match=r"1 times or more in column 'C2' \(leave .*null=.code"):
+        fb.vocabularies(tmp_path, "C*")
+    with pytest.raises(fb.InvalidError, match="2 times or more in columns 'C2', 'C3' "):
+        fb.vocabularies(tmp_path, "C*", min_count=2)
+    with pytest.raises(fb.InvalidError, match="null='code' and fill_null were given"):
+        fb.vocabularies(tmp_path, "C*", null="code", fill_null="x")
+
+
 def test_encodings_are_small_frozen_values() -> None:
     cities = fb.Vocabulary(["Berlin", "Paris"], unknown="code")
     assert cities == fb.Vocabulary(("Berlin", "Paris"), unknown="code") != fb.Vocabulary(["Berlin", "Paris"])
@@ -334,7 +413,7 @@ def test_encodings_are_small_frozen_values() -> None:
         ("Berlin", "must be a list"),
         ({"a", "b"}, "must be a list"),
         (None, "must be a list"),
-        ([], "got none"),
+        ([], "must not be empty, unless unknown or null"),
         (["a", 1], "got int, str"),
         ([True], "got bool"),
         ([0.5], "got float"),
@@ -343,8 +422,12 @@ def test_encodings_are_small_frozen_values() -> None:
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Vocabulary(values)  # type: ignore[arg-type]
-    with pytest.raises(fb.InvalidError, match="unknown must be 'raise' or 'code'"):
-        fb.Vocabulary(["a"], unknown="last")  # type: ignore[arg-type]
+    for option in ("unknown", "null"):
+        with pytest.raises(fb.InvalidError, match=f"{option} must be 'raise' or 'code'"):
+            fb.Vocabulary(["a"], **{option: "last"})  # type: ignore[arg-type]
+    both = fb.Vocabulary([], unknown="code", null="code")
+    assert repr(both) == "forebay.Vocabulary((), unknown='code', null='code')" and both.size == 2
+    assert pickle.loads(pickle.dumps(both)) == both != fb.Vocabulary([], unknown="code")
     for arguments in ({"buckets": 0}, {"buckets": 1 << 63}, {"buckets": 2.0}, {"buckets": 2, "seed": -1}):
         with pytest.raises(fb.InvalidError):
             fb.Hash(**arguments)  # type: ignore[arg-type]
@@ -358,9 +441,9 @@ def test_a_loader_keeps_its_encodings(data: Path) -> None:
     }
     with fb.Loader(data, columns=list(encode), encode=encode) as loader:
         assert loader.spec["encode"] == {
-            "text": {"vocabulary": {"values": {"texts": ["Paris", "Zürich"]}, "unknown": "code"}},
-            "bytes": {"vocabulary": {"values": {"bytes": [[0, 255]]}, "unknown": "code"}},
-            "i64": {"hash": {"buckets": 10, "seed": 2}},
+            "text": {"vocabulary": {"values": {"texts": ["Paris", "Zürich"]}, "unknown": "code", "null": "raise"}},
+            "bytes": {"vocabulary": {"values": {"bytes": [[0, 255]]}, "unknown": "code", "null": "raise"}},
+            "i64": {"hash": {"buckets": 10, "seed": 2, "null": "raise"}},
         }
         assert "encode={'text': forebay.Vocabulary(('Paris', 'Zürich'), unknown='code')" in repr(loader)
         assert loader.schema.layout() == [
@@ -385,7 +468,9 @@ def test_a_loader_keeps_its_encodings(data: Path) -> None:
 
 def test_unknown_values_are_counted(tmp_path: Path) -> None:
     cities = ["Paris", "Rome", None, "Oslo", "Paris", "Rome"]
-    pq.write_table(pa.table({"city": cities, "tags": [["Oslo", "Paris"], [], ["x"], None, [], []]}), tmp_path / "v.parquet")
+    pq.write_table(
+        pa.table({"city": cities, "tags": [["Oslo", "Paris"], [], ["x"], None, [], []]}), tmp_path / "v.parquet"
+    )
     known = fb.Vocabulary(["Paris"], unknown="code")
     given: dict[str, Any] = {"encode": {"city": known, "tags": known}, "fill_null": {"city": "nowhere", "tags": "x"}}
     with fb.Loader(tmp_path / "v.parquet", batch_size=4, epochs=1, **given) as loader:
@@ -449,7 +534,11 @@ def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dic
     }
     places = {value: place for place, value in enumerate(texts.values)}
     filtered = fb.col("id") % 3 != 0
-    for more, kept in [({}, rows), ({"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}, rows), ({"filter": filtered}, None)]:
+    for more, kept in [
+        ({}, rows),
+        ({"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB", tier="rows")}, rows),
+        ({"filter": filtered}, None),
+    ]:
         loader = fb.Loader(tmp_path, **options, **more)
         for epoch in range(2):
             seen = 0

@@ -373,7 +373,12 @@ def test_a_column_that_a_source_does_not_have_is_null(folders: tuple[Path, Path]
 
 
 def test_weights_are_numbers_of_any_type(folders: tuple[Path, Path]) -> None:
-    for weights in ((Decimal("0.3"), Decimal("0.7")), (Fraction(3, 10), Fraction(7, 10)), (np.float64(0.3), 0.7), (3, 7)):
+    for weights in (
+        (Decimal("0.3"), Decimal("0.7")),
+        (Fraction(3, 10), Fraction(7, 10)),
+        (np.float64(0.3), 0.7),
+        (3, 7),
+    ):
         with mixed(folders, weights, schedule={4: weights}) as mix:  # type: ignore[arg-type]
             assert mix.weights == [0.3, 0.7]
 
@@ -439,7 +444,9 @@ def test_rows_padded_to_the_longest_list_have_one_length_in_a_joined_batch(tmp_p
     with fb.Mix([(source("a", pad), 1), (source("b", pad), 1)], batch_size=4) as mix:
         batches = list(mix)
     assert [batch["tokens"].shape for batch in batches] == [(4, 7)] * 3
-    found = [list(row[own]) for batch in batches for row, own in zip(batch["tokens"], batch["tokens.mask"], strict=True)]
+    found = [
+        list(row[own]) for batch in batches for row, own in zip(batch["tokens"], batch["tokens.mask"], strict=True)
+    ]
     assert sorted(found) == sorted([*lists["a"], *lists["b"]])
     assert all((batch["tokens"][~batch["tokens.mask"]] == -1).all() for batch in batches)
     with pytest.raises(fb.InvalidError, match='column "tokens" of source 1 is'):
@@ -534,11 +541,15 @@ def test_states_of_others_are_refused(folders: tuple[Path, Path]) -> None:
     with mixed(folders) as mix, fb.Loader(folders[0]) as loader:
         next(iter(mix))
         state: Any = mix.state_dict()
-        with pytest.raises(fb.StateMismatchError, match=r"this is a state of a loader, .* \(pass it to a forebay.Loader"):
+        with pytest.raises(
+            fb.StateMismatchError, match=r"this is a state of a loader, .* \(pass it to a forebay.Loader"
+        ):
             mix.load_state_dict(loader.state_dict())
         with pytest.raises(fb.StateMismatchError, match=r"this is a state of a mix, .* \(pass it to a forebay.Mix"):
             loader.load_state_dict(state)
-        with pytest.raises(fb.StateMismatchError, match="cannot be read as a state of a mix: missing field `[a-z]+` .pass"):
+        with pytest.raises(
+            fb.StateMismatchError, match="cannot be read as a state of a mix: missing field `[a-z]+` .pass"
+        ):
             mix.load_state_dict({"epoch": 0})
         assert mix.state_dict() == state
         for change, said in (
@@ -562,9 +573,7 @@ mix = fb.Mix([(of(a, 0), 0.6), (of(b, 1), 0.4)], batch_size=20, source=True, mem
 mix.load_state_dict(json.loads(state))
 print(json.dumps([sorted(zip(batch["source"].tolist(), batch["id"].tolist())) for batch in mix]))
 """
-    ranks = [
-        mixed(folders, (0.6, 0.4), shard=fb.Shard(rank=rank, world=2), lanes=2) for rank in range(2)
-    ]
+    ranks = [mixed(folders, (0.6, 0.4), shard=fb.Shard(rank=rank, world=2), lanes=2) for rank in range(2)]
     epochs = [iter(mix) for mix in ranks]
     for _ in range(13):
         for one in epochs:
@@ -606,7 +615,9 @@ def lists_of(folder: Path, documents: int, seed: int) -> Path:
 
 
 def packs_of(folder: Path, length: int = 16) -> fb.Loader:
-    return fb.Loader(folder, samples=fb.Pack("tokens", length, split=False, truncate=True), shuffle=fb.Shuffle(seed=3, lanes=6))
+    return fb.Loader(
+        folder, samples=fb.Pack("tokens", length, split=False, truncate=True), shuffle=fb.Shuffle(seed=3, lanes=6)
+    )
 
 
 def test_packs_of_two_sources_have_their_weights_and_resume_on_other_ranks(tmp_path: Path) -> None:
@@ -660,6 +671,85 @@ def test_packs_of_two_lengths_are_refused(tmp_path: Path) -> None:
     folder = lists_of(tmp_path / "web", 200, 1)
     with pytest.raises(fb.InvalidError, match=r"source 0 has packs of 16 values, source 1 of 32 \(give all packs"):
         fb.Mix([(packs_of(folder), 1), (packs_of(folder, 32), 1)])
+
+
+def test_weights_by_tokens_are_divided_by_the_mean_tokens_of_a_sample(tmp_path: Path) -> None:
+    chance = random.Random(8)
+    totals, folders = [], []
+    for name, rows, longest in (("web", 900, 60), ("books", 300, 400)):
+        (tmp_path / name).mkdir()
+        lists = [[row] * chance.randint(0, longest) for row in range(rows)]
+        table = pa.table({"tokens": pa.array(lists, pa.list_(pa.int32())), "twice": [2 * len(one) for one in lists]})
+        pq.write_table(table, tmp_path / name / "part.parquet", row_group_size=100)
+        totals.append(sum(map(len, lists)))
+        folders.append(tmp_path / name)
+    kinds = [
+        (None, [900, 300]),
+        (fb.Pack("tokens", 64), None),
+        (fb.Bucket("tokens", tokens=512, reshuffle=True), None),
+    ]
+    for samples, counts in kinds:
+
+        def sources(weights: list[float], samples: Any = samples) -> list[Any]:
+            shuffle = fb.Shuffle(seed=3, lanes=6)
+            columns = None if isinstance(samples, fb.Pack) else ["tokens"]
+            loaders = [fb.Loader(folder, columns=columns, samples=samples, shuffle=shuffle) for folder in folders]
+            return list(zip(loaders, weights, strict=True))
+
+        def made(weights: list[float], rank: int = 0, world: int = 1, **options: Any) -> fb.Mix:
+            shard = fb.Shard(rank=rank, world=world)
+            return fb.Mix(sources(weights), global_batch_size=12, shard=shard, stop="last", source=True, **options)
+
+        if counts is None:
+            alone = [fb.Loader(folder, samples=samples, batch_size=1) for folder in folders]
+            counts = [len(loader) for loader in alone]
+        means = [total / count for total, count in zip(totals, counts, strict=True)]
+        mix = made([0.7, 0.3], by="tokens")
+        assert mix.mean_costs == means and mix.weights == pytest.approx([0.7, 0.3], abs=1e-4)
+        of_samples = made([0.7 / means[0], 0.3 / means[1]])
+        assert of_samples.mean_costs is None and mix.state_dict() == of_samples.state_dict()
+        given = [0, 0]
+        for batch, expected in zip(mix, of_samples, strict=True):
+            assert batch.to_arrow().equals(expected.to_arrow())
+            assert mix.state_dict() == of_samples.state_dict()
+            if samples is None:
+                for source, tokens in zip(batch["source"], batch["tokens"], strict=True):
+                    given[source] += len(tokens)
+        if samples is None:
+            assert given[0] / sum(given) == pytest.approx(0.7, abs=0.02)
+        under_way = iter(mix)
+        next(under_way)
+        mix.set_weights([0.2, 0.8])
+        assert mix.weights == pytest.approx([0.2, 0.8], abs=1e-4)
+        state = json.loads(json.dumps(mix.state_dict()))
+        rest = [sorted(batch["source"].tolist()) for batch in under_way]
+        ranks = [made([0.7, 0.3], rank, 3, by="tokens") for rank in range(3)]
+        for one in ranks:
+            one.load_state_dict(state)
+        steps = [
+            sorted(np.concatenate([batch["source"] for batch in step]).tolist()) for step in zip(*ranks, strict=True)
+        ]
+        assert [step for step in steps if len(step) > 2] == [step for step in rest if len(step) > 2]
+    # One cost for each source, and arithmetic.
+    with fb.Mix(sources([1, 1]), by=["tokens", fb.col("twice") / 2]) as mix:
+        assert mix.mean_costs == pytest.approx([totals[0] / counts[0], totals[1] / counts[1]])
+        assert mix.spec["by"][0] == "tokens"
+        with pickle.loads(pickle.dumps(mix)) as again:
+            assert again.mean_costs == mix.mean_costs
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"by": ["tokens"] * 3}, "`by` has 3 costs, for 2 sources"),
+        ({"by": fb.col("tokens") - 1_000}, "costs are numbers from 0 on"),
+        ({"by": fb.col("tokens") * 0}, r'weights by "tokens" \* 0, which is 0 in all rows .*source 0'),
+        ({"by": 3}, "by must be a column"),
+    ]
+    for options, said in refused:
+        with pytest.raises(fb.InvalidError, match=said):
+            fb.Mix(sources([1, 1]), **options)
+    with pytest.raises(fb.UnknownColumnError, match='"token".*source 0'):
+        fb.Mix(sources([1, 1]), by="token")
+    for kind, said in ((fb.Window(2), "windows, which may share rows"), (fb.Sample(by="twice"), "drawn by weight")):
+        with pytest.raises(fb.InvalidError, match=f"samples are .*{said.split(',')[0]}"):
+            fb.Mix(sources([1, 1], kind), by="tokens")
 
 
 def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, Path]) -> None:

@@ -33,7 +33,9 @@ def script(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 def test_files_of_several_splits_are_read_with_a_warning(tmp_path: Path) -> None:
     for name in ("train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001", "test-00000-of-00001"):
         write(tmp_path / "data" / f"{name}.parquet")
-    with pytest.warns(RuntimeWarning, match=r"several splits: train \(2\), validation \(1\), test \(1\)\. .*/data/train"):
+    with pytest.warns(
+        RuntimeWarning, match=r"several splits: train \(2\), validation \(1\), test \(1\)\. .*/data/train"
+    ):
         assert fb.Loader(tmp_path / "data").num_rows == 20
     with pytest.warns(RuntimeWarning, match="several splits"):
         assert fb.Dataset(f"{tmp_path}/data/*.parquet").num_rows == 20
@@ -49,9 +51,14 @@ def test_files_of_several_splits_are_read_with_a_warning(tmp_path: Path) -> None
         warnings.simplefilter("error")
         assert fb.Loader(tmp_path / "hive", filter=fb.col("split") == "train").num_rows == 5
         assert fb.Loader([tmp_path / "folders" / "train", tmp_path / "folders" / "test"]).num_rows == 10
-    with pytest.warns(RuntimeWarning, match=r"to read one split, name its files, such as .*/folders/train"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r'to read one split, pass split, such as "train", or name its files, such as .*/folders/train',
+    ):
         fb.Dataset(tmp_path / "folders")
-    ran = subprocess.run([sys.executable, "-m", "forebay", "inspect", tmp_path / "data"], capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "forebay", "inspect", tmp_path / "data"], capture_output=True, text=True
+    )
     assert "nothing to change" not in ran.stdout and "- " in ran.stdout and "several splits" in ran.stdout, ran
 
 
@@ -136,7 +143,9 @@ def test_a_state_of_other_files_names_those_that_are_new_or_changed(tmp_path: Pa
 
 def test_a_filter_on_a_key_that_the_locations_name_says_which_folder_to_open(tmp_path: Path) -> None:
     paths = [write(tmp_path / "t" / f"day={day}" / "p.parquet") for day in "ab"]
-    with pytest.raises(fb.ForebayError, match=rf"no column \"day\".*a folder above them is opened, such as {tmp_path}/t\)"):
+    with pytest.raises(
+        fb.ForebayError, match=rf"no column \"day\".*a folder above them is opened, such as {tmp_path}/t\)"
+    ):
         fb.Loader(paths, filter=fb.col("day") == "a")
     assert fb.Loader(tmp_path / "t", filter=fb.col("day") == "a").num_rows == 5
 

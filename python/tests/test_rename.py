@@ -197,6 +197,32 @@ def test_what_can_never_work_is_refused(stored: Path) -> None:
         ({"rename": {"*e*": "a*"}}, r"a pattern in `rename` must have one `\*`"),
         ({"rename": {"x": 5}}, r"rename\['x'\] must be a str, got 5"),
         ({"rename": ["x"]}, "rename must be a dict"),
+        (
+            {"rename": {"tokens": "input_ids"}, "samples": fb.Pack("tokens", 8)},
+            r'"tokens": is packed, but `rename` .*as "input_ids"',
+        ),
+        (
+            {"rename": {"id": "row"}, "samples": fb.Window({0: ["id"]})},
+            r'"id": an offset .*, but `rename` delivers it as "row"',
+        ),
+        ({"rename": NAMES, "samples": fb.Bucket("input_ids", rows=2)}, r'"input_ids": .* to "tokens" .*write "tokens"'),
+        ({"rename": NAMES, "samples": fb.Window(2, by="row")}, r'"row": .* gives to "id" .*write "id"'),
+        ({"rename": NAMES, "samples": fb.Window(2, within="row")}, r'"row": .* gives to "id" .*write "id"'),
+        ({"rename": NAMES, "samples": fb.Sample(by="row")}, r'"row": .* gives to "id" .*write "id"'),
+        (
+            {"rename": {"meta.size.w": "w"}, "flatten": True, "samples": fb.Window(2, by="meta.size.w")},
+            r'"meta.size.w": decides about samples, but it is a field .*column of its own',
+        ),
+        (
+            {
+                "rename": {"meta.author": "name"},
+                "samples": fb.Pack("tokens", 8, lengths="name"),
+                "columns": ["tokens", "meta"],
+                "flatten": True,
+            },
+            r'"name": decides about samples, but it is "meta.author", a field',
+        ),
+        ({"flatten": True, "samples": fb.Window({0: ["meta"]})}, r'"meta": .*`flatten` delivers .*"meta.author"'),
     ]
     for arguments, message in refused:
         with pytest.raises(fb.InvalidError, match=f"(?s){message}"):

@@ -39,6 +39,7 @@ use super::dataset::Dataset;
 use super::spec::LoaderSpec;
 use crate::cache::{DiskCache, Tier};
 use crate::column::{Decoder, Decoding};
+use crate::samples::RowCost;
 use crate::shard::Position;
 
 /// The options of a [`Loader`](crate::Loader). [`Dataset::loader`] creates a builder with every option at its
@@ -92,6 +93,8 @@ pub struct LoaderBuilder {
     source: u64,
     /// The number of sources in the mix, which share the memory of the default window; 1 without a mix.
     among: u64,
+    /// The cost by which the mix weighs this source.
+    weighed_by: Option<RowCost>,
 }
 
 impl Dataset {
@@ -117,6 +120,7 @@ impl LoaderBuilder {
             plan_only: false,
             source: 0,
             among: 1,
+            weighed_by: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The data set that a user opens: its files, row groups and columns, and the store that holds the bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::ready;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use forebay_petastorm::Unischema;
 use forebay_store::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
 use forebay_store::snapshot::{AsOf, TableVersion, WantedVersions};
 use forebay_store::source::{
-    self, FOOTERS_AT_ONCE, FileFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
+    self, FOOTERS_AT_ONCE, FileFilter, Footers, HubPart, IndexReport, KeyTypes, Opening, Store, TrafficStats,
 };
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
@@ -28,7 +28,7 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::reads::Reads;
-use crate::shard::Part;
+use crate::shard::{CountedFile, Part, SavedFiles};
 
 /// A Parquet data set whose files have been found and whose footers have been read.
 ///
@@ -161,6 +161,8 @@ pub struct OpenOptions {
     index: Option<Bytes>,
     hands_on: bool,
     versions: WantedVersions,
+    part: HubPart,
+    files: Option<BTreeSet<String>>,
 }
 
 impl OpenOptions {
@@ -199,6 +201,37 @@ impl OpenOptions {
     /// the key are whole numbers, else text.
     pub fn partition_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
         self.partition_types.insert(key.into(), data_type);
+        self
+    }
+
+    /// Opens only the files of this split, such as `train`, if the location is a folder that is laid out like
+    /// a data set of the Hugging Face hub. The front matter of its `README.md` may list the files of each
+    /// split. Otherwise names decide: `train-00000-of-00005.parquet` before folders `train/` before words
+    /// such as `my-train.parquet`; a folder without such names is the split `train`. Default: the files of
+    /// all splits.
+    ///
+    /// ```no_run
+    /// let photos = forebay::OpenOptions::new().split("train").open("hf://datasets/uoft-cs/cifar10")?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn split(mut self, split: impl Into<String>) -> Self {
+        self.part.split = Some(split.into());
+        self
+    }
+
+    /// Opens only the files of this configuration of a data set that is laid out as on the Hugging Face hub.
+    /// The `README.md` of its folder lists the configurations; otherwise each is a folder. Default: the
+    /// default configuration of the `README.md` or its only one, if [`split`](Self::split) is given; else all
+    /// files.
+    pub fn config(mut self, config: impl Into<String>) -> Self {
+        self.part.config = Some(config.into());
+        self
+    }
+
+    /// Opens only these files of the location, by their paths relative to it, such as those that
+    /// [`Dataset::earlier_files`] returns. Default: all files.
+    pub fn files<S: Into<String>>(mut self, paths: impl IntoIterator<Item = S>) -> Self {
+        self.files = Some(paths.into_iter().map(Into::into).collect());
         self
     }
 
@@ -287,17 +320,33 @@ impl OpenOptions {
             locations: locations.clone(),
             options: OpenOptions { index: None, hands_on: false, ..self.clone() },
         };
-        let OpenOptions { storage, folders: filter, differences, partition_types, index, hands_on, versions } =
-            self;
+        let OpenOptions {
+            storage,
+            folders: filter,
+            differences,
+            partition_types,
+            index,
+            hands_on,
+            versions,
+            part,
+            files,
+        } = self;
         let key_types = KeyTypes::new(partition_types)?;
         let filter = filter.map(|filter| FileFilter {
             columns: filter.columns(),
             keeps: Box::new(move |listed| filter.keeps(listed)),
         });
-        let opening = Opening { filter, differences, key_types, index, is_packed: hands_on, versions };
+        let opening =
+            Opening { filter, differences, key_types, index, is_packed: hands_on, versions, part, files };
         let opened = Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })?;
         Ok(Dataset { origin: Some(Arc::new(origin)), ..opened })
     }
+}
+
+/// The files of a data set in the form in which positions are compared: each with its relative path and a
+/// hash of its content.
+pub(super) fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
+    catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
 }
 
 /// The locations and options that opened a data set.
@@ -586,6 +635,16 @@ impl Dataset {
             return Ok(None);
         }
         Ok(Some(tables.map(|table| table.location.to_string()).zip(newest).collect()))
+    }
+
+    /// The paths, relative to the location, of the files with which a position was saved, if files were only
+    /// added since. [`OpenOptions::files`] opens these, so that the position can be restored. `None` if files
+    /// were changed or removed, or if more files were added than the position can tell apart, about 20; any
+    /// number is found if their paths come after all others.
+    pub fn earlier_files(&self, saved: &SavedFiles) -> Option<Vec<String>> {
+        let files: Vec<CountedFile<'_>> = counted_files(&self.catalog).collect();
+        let earlier = saved.earlier(&files)?;
+        Some(earlier.into_iter().map(|at| files[at].path.to_owned()).collect())
     }
 
     /// A warning that was not returned before: the reason why a folder's index is not used. A loader's

@@ -390,6 +390,12 @@ impl Loader {
         mixture.set_weights(weights, from, at.epoch, at.row)
     }
 
+    /// For each source of a mix, the mean cost of a sample by which its weights were divided; `None` if the
+    /// weights count samples, or if this is not a mix. See [`by`](crate::LoaderBuilder::by).
+    pub fn mean_costs(&self) -> Option<Vec<f64>> {
+        self.sources.mixture.as_ref()?.mean_costs().map(<[f64]>::to_vec)
+    }
+
     /// A warning that was not returned before: the disk of the cache or of the trace failed, denied rows do
     /// not exist, or the index of a folder is not used. Each warning is returned once.
     pub fn take_warning(&self) -> Option<String> {

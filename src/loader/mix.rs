@@ -42,12 +42,20 @@ pub(super) struct Mixture {
     pub(super) delivered: Vec<AtomicU64>,
     /// The options of the loader, with the defaults filled in.
     pub(super) spec: LoaderSpec,
-    /// The weights of the sources in the loader's options, each list with the step from which it applies.
-    given: Vec<(u64, Weights)>,
+    weights: MixWeights,
     /// The first step of the run for which weights can still be set: batches of all steps before it
     /// were taken, or are being taken.
     begun: AtomicU64,
     plan: Mutex<Plan>,
+}
+
+/// The weights in a loader's options.
+#[derive(Debug)]
+pub(super) struct MixWeights {
+    /// The weights of the sources by samples, each list with the step from which it applies.
+    pub(super) given: Vec<(u64, Weights)>,
+    /// The mean cost of a sample of each source, if the user's weights count a cost.
+    pub(super) means: Option<Vec<f64>>,
 }
 
 /// The plan in force, with the epochs that were planned last.
@@ -92,11 +100,11 @@ impl Plan {
 
 impl Mixture {
     /// Makes a mixture whose plan is `run`. `first` is the plan of the epoch in which `run` begins, and
-    /// `given` has the weights of the loader's options.
+    /// `weights` has those of the loader's options.
     pub(super) fn new(
         joiner: Joiner,
         spec: LoaderSpec,
-        given: Vec<(u64, Weights)>,
+        weights: MixWeights,
         run: Run,
         lanes: u32,
         first: Arc<MixedEpoch>,
@@ -104,7 +112,12 @@ impl Mixture {
         let delivered = run.rule.rows.iter().map(|_| AtomicU64::new(0)).collect();
         let number = run.origin.epoch;
         let plan = Mutex::new(Plan::new(run, lanes, number, first));
-        Mixture { joiner, delivered, spec, given, begun: AtomicU64::new(0), plan }
+        Mixture { joiner, delivered, spec, weights, begun: AtomicU64::new(0), plan }
+    }
+
+    /// The mean cost of a sample of each source, if the weights count a cost.
+    pub(super) fn mean_costs(&self) -> Option<&[f64]> {
+        self.weights.means.as_deref()
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -202,7 +215,7 @@ impl Mixture {
         let mut schedule: Vec<_> = run.rule.schedule.iter().filter(stays).cloned().collect();
         check_length(sources, schedule.len())?;
         let place = schedule.partition_point(|(at, _)| *at < step);
-        schedule.insert(place, (step, Weights::new(weights)?));
+        schedule.insert(place, (step, by_samples(weights, self.mean_costs())?));
         let mut run = Run { set_from: Some(run.set_from.unwrap_or(step).min(step)), ..Run::clone(&run) };
         run.rule.schedule = schedule;
         if row == 0 && plan.taken.iter().all(|taken| *taken == 0) {
@@ -221,14 +234,14 @@ impl Mixture {
     /// the position's weights apply from the first step that they were set for; before it, and if none were
     /// set, those of the loader's options apply.
     pub(super) fn schedule(&self, saved: &SavedMix) -> Result<Vec<(u64, Weights)>> {
-        schedule_after(&self.given, saved, self.delivered.len())
+        schedule_after(&self.weights.given, saved, self.delivered.len())
     }
 
     /// Returns the rule of the mix as the loader's options give it, in the form in which a position stores
     /// it.
     pub(super) fn asked(&self) -> SavedMix {
         let (run, _) = self.run();
-        SavedMix { schedule: parts_of(&self.given), set_from: None, ..saved(&run, 0) }
+        SavedMix { schedule: parts_of(&self.weights.given), set_from: None, ..saved(&run, 0) }
     }
 
     /// Returns the steps to skip in a run that continues from a saved position: those of the position if the
@@ -342,8 +355,26 @@ fn check_length(sources: usize, changes: usize) -> Result<()> {
 /// Fails if a weight is invalid, if a list does not have one weight for each source, or if the steps do not
 /// ascend.
 pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
+    scheduled(first, schedule, None)
+}
+
+/// Does what [`weights`] does for weights that count a cost. `means` has the mean cost of a sample of each
+/// source.
+pub(super) fn weights_by(
+    means: &[f64],
+    first: &[f64],
+    schedule: &[(u64, Vec<f64>)],
+) -> Result<Vec<(u64, Weights)>> {
+    scheduled(first, schedule, Some(means))
+}
+
+fn scheduled(
+    first: &[f64],
+    schedule: &[(u64, Vec<f64>)],
+    means: Option<&[f64]>,
+) -> Result<Vec<(u64, Weights)>> {
     check_length(first.len(), schedule.len())?;
-    let mut all = vec![(0, Weights::new(first)?)];
+    let mut all = vec![(0, by_samples(first, means)?)];
     for (step, weights) in schedule {
         if weights.len() != first.len() {
             let cause = format!("the schedule has {} weights at step {step}", weights.len());
@@ -353,7 +384,16 @@ pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec
             return Err(Error::invalid(format!("the schedule has step {step} in the wrong place"))
                 .hint("its steps ascend, and are 1 or more: the weights of the sources hold from step 0"));
         }
-        all.push((*step, Weights::new(weights)?));
+        all.push((*step, by_samples(weights, means)?));
     }
     Ok(all)
+}
+
+/// Turns weights into weights that count samples. If they count a cost, each is divided by the mean cost of a
+/// sample of its source.
+fn by_samples(weights: &[f64], means: Option<&[f64]>) -> Result<Weights> {
+    let given = Weights::new(weights)?;
+    let Some(means) = means else { return Ok(given) };
+    let divided: Vec<f64> = weights.iter().zip(means).map(|(weight, mean)| weight / mean).collect();
+    Weights::new(&divided)
 }

@@ -4,12 +4,11 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
-use forebay_store::catalog::Catalog;
 use forebay_store::snapshot::TableVersion;
 
 use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collator;
-use super::dataset::read_row_ids;
+use super::dataset::{counted_files, read_row_ids};
 use super::pass::{Beginning, Pass};
 use super::pipe::{OpenEngine, Planned as PlannedPass, Work};
 use super::plan::Planned;
@@ -74,12 +73,6 @@ impl Drop for Source {
     fn drop(&mut self) {
         self.monitor.flush();
     }
-}
-
-/// The files of a data set in the form in which positions are compared: each with its relative path and a
-/// hash of its content.
-fn counted_files(catalog: &Catalog) -> impl Iterator<Item = CountedFile<'_>> {
-    catalog.files.iter().map(|file| CountedFile { path: &file.relative, content: file.content_hash() })
 }
 
 /// Describes a pass (one run through the rows of a source) that begins.
@@ -453,8 +446,8 @@ impl Source {
         let cause = format!("the state is of another data set: {}", saved.differences(here, &files));
         Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
             true => {
-                "to finish the epoch, open the earlier files only, by a list or a glob; to train on all of \
-                 them, start a run without the state"
+                "to finish the epoch, open the earlier files only, by a list or a glob, or follow the folder; to \
+                 train on all of them, start a run without the state"
             }
             false => "bring back the earlier files, or start again without the state",
         })

@@ -125,6 +125,10 @@ pub struct LoaderSpec {
     /// applies, and one weight for each source. Default: the weights never change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<(u64, Vec<f64>)>,
+    /// In a mix, the cost by which weights count, such as tokens: one for all sources, or one for each.
+    /// Default: none; weights count samples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<RowCost>,
     /// In a mix, the seed with which the source of each row is drawn at random. Default: sources are not
     /// drawn; each step has the exact share of each source.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -316,6 +320,7 @@ impl Default for LoaderSpec {
             cache: None,
             trace: None,
             schedule: Vec::new(),
+            by: Vec::new(),
             random_shares: None,
             stop: Stop::default(),
             repeat: true,
@@ -367,7 +372,9 @@ mod tests {
         spec.column("meta").texts = Some(TextFormat::Json);
         spec.column("city").encode = Some(Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
         spec.column("number").encode = Some(Vocabulary::numbers([i64::MIN, 7]).into());
-        spec.column("bytes").encode = Some(Vocabulary::bytes([[0, 255]]).into());
+        spec.column("bytes").encode = Some(Vocabulary::bytes([[0, 255]]).with_null().into());
+        spec.column("empty").encode = Some(Vocabulary::empty().with_unknown().into());
+        spec.column("item").encode = Some(Encoding::hash(7).with_null());
         spec.column("user").encode = Some(Encoding::hash_seeded(1000, u64::MAX));
         spec.column("tokens").pad = Some(Pad::new(2_048).value(-1.0).truncate(true).mask(true));
         let fills = [

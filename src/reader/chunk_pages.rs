@@ -1,7 +1,8 @@
 //! Chooses the pages of column chunks that hold the wanted rows, if reading only these pages saves enough.
 //!
-//! This applies only to columns without lists. In them each page header has the number of rows, so that a
-//! wrong page index is noticed. Other columns are read as a whole.
+//! In columns without lists, each page header has the number of rows, so that a wrong page index is noticed.
+//! In lists, rows are counted by their levels, so only the first pages can be read by themselves. Other
+//! columns are read as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use forebay_store::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
 
 use super::cost::Cost;
-use super::pages::StoredPage;
+use super::pages::{self, StoredPage};
 
 /// Single pages are read if that saves at least the chunk's bytes divided by this number.
 const LEFT_OUT_DIVISOR: u64 = 4;
@@ -38,6 +39,8 @@ pub(crate) struct ChunkPages {
     pieces: Box<[Range<u64>]>,
     /// The range of rows in each page, as indices into the row group.
     rows: Box<[Range<u32>]>,
+    /// Whether the column has lists, so that a page has other numbers of values and rows.
+    are_lists: bool,
 }
 
 impl GroupPages {
@@ -66,9 +69,11 @@ impl GroupPages {
                 continue;
             }
             let of = |(leaf, chunk): (usize, ColumnChunk<'_>)| {
-                let locations =
-                    locations(stored.index, leaf).filter(|_| columns.is_read_by_pages(root(leaf)))?;
-                ChunkPages::holding(locations, &chunk, &rows, in_any_case)
+                let locations = locations(stored.index, leaf)?;
+                match columns.is_read_by_pages(root(leaf)) {
+                    true => ChunkPages::holding(locations, &chunk, &rows, in_any_case),
+                    false => ChunkPages::first_lists(locations, &chunk, &rows),
+                }
             };
             let first = pages.len();
             pages.extend(chunks(footer, stored.index, projection).map(of));
@@ -106,6 +111,11 @@ impl GroupPages {
             for ((_, chunk), pages) in chunks(footer, stored.index, projection).zip(of_stored.0) {
                 // In these pages, only the wanted rows are decoded.
                 let (chunk, held) = match pages {
+                    // The pages of lists may have any share of the values.
+                    Some(pages) if pages.are_lists => {
+                        let share = chunk.share(pages.bytes(), chunk.values);
+                        (share, share.held(stored.rows))
+                    }
                     Some(pages) => {
                         let share = |rows: u64| chunk.share(pages.bytes(), rows);
                         let held = share(rows.min(pages.row_count())).held(rows.min(stored.rows));
@@ -196,6 +206,25 @@ impl ChunkPages {
             let first = locations.page_of(run.start).max(kept.last().map_or(0, |last| last + 1));
             kept.extend(first..locations.page_of(run.end - 1) + 1);
         }
+        let found = ChunkPages::of_pages(locations, chunk, kept);
+        (found.is_worth_it(chunk) || in_any_case).then_some(found)
+    }
+
+    /// Finds the first pages of a column of lists, up to those that hold `rows`; `None` if reading only these
+    /// saves little. The row after the last one begins in these pages too, which shows that no list in `rows`
+    /// continues behind them.
+    fn first_lists(locations: &PageLocations, chunk: &ColumnChunk<'_>, rows: &RowSet) -> Option<Self> {
+        let after = rows.select(rows.count().checked_sub(1)?) + 1;
+        if after >= rows.rows() {
+            return None;
+        }
+        let kept = (0..locations.page_of(after) + 1).collect();
+        let found = ChunkPages { are_lists: true, ..ChunkPages::of_pages(locations, chunk, kept) };
+        found.is_worth_it(chunk).then_some(found)
+    }
+
+    /// The pages `kept` of a chunk, in ascending order, with the dictionary that they need.
+    fn of_pages(locations: &PageLocations, chunk: &ColumnChunk<'_>, kept: Vec<usize>) -> Self {
         let whole = chunk.range();
         let needs_dictionary = kept.first().is_some_and(|page| locations.may_need_dictionary(*page));
         let dictionary = whole.start..if needs_dictionary { locations.range(0).start } else { whole.start };
@@ -207,10 +236,13 @@ impl ChunkPages {
                 _ => pieces.push(range),
             }
         }
-        let read: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
-        let is_worth_it = chunk.length - read.min(chunk.length) >= chunk.length / LEFT_OUT_DIVISOR;
         let rows = kept.into_iter().map(|page| locations.rows_of(page)).collect();
-        (is_worth_it || in_any_case).then_some(ChunkPages { pieces: pieces.into(), rows })
+        ChunkPages { pieces: pieces.into(), rows, are_lists: false }
+    }
+
+    /// Whether reading only these pages of a chunk saves enough.
+    fn is_worth_it(&self, chunk: &ColumnChunk<'_>) -> bool {
+        chunk.length - self.bytes().min(chunk.length) >= chunk.length / LEFT_OUT_DIVISOR
     }
 
     /// The byte ranges to fetch from the chunk.
@@ -226,6 +258,11 @@ impl ChunkPages {
     /// The number of rows in all of these pages.
     pub(super) fn row_count(&self) -> u64 {
         self.rows.iter().map(|rows| rows.len() as u64).sum()
+    }
+
+    /// The number of values in all of these pages, whose bytes are `joined`.
+    pub(super) fn value_count(&self, joined: &[u8]) -> u64 {
+        if self.are_lists { pages::value_count(joined) } else { self.row_count() }
     }
 
     /// Converts a selection of the row group's rows to a selection among the rows of these pages.
@@ -257,11 +294,15 @@ impl ChunkPages {
         RowSelection::from_consecutive_ranges(ranges.into_iter(), self.row_count() as usize)
     }
 
-    /// Compares the number of rows in the headers of pages with the page index.
+    /// Compares the number of rows in the headers of pages with the page index. The rows of lists are counted
+    /// when they are decoded.
     ///
     /// # Errors
     /// `Corrupt` if a page does not have as many rows as the index says.
     pub(super) fn check(&self, pages: &[StoredPage]) -> Result<()> {
+        if self.are_lists {
+            return Ok(());
+        }
         let data = pages.iter().filter(|stored| stored.page.kind != PageKind::Dictionary);
         let values: Vec<u64> = data.map(|stored| u64::from(stored.page.values)).collect();
         match values.iter().copied().eq(self.rows.iter().map(|rows| rows.len() as u64)) {
@@ -278,7 +319,8 @@ mod tests {
 
     #[test]
     fn rows_are_counted_among_those_of_the_pages() {
-        let pages = ChunkPages { pieces: Box::new([]), rows: Box::new([10..20, 20..25, 40..50]) };
+        let rows = Box::new([10..20, 20..25, 40..50]);
+        let pages = ChunkPages { pieces: Box::new([]), rows, are_lists: false };
         let select = |ranges: &[Range<usize>]| {
             let rows = RowSelection::from_consecutive_ranges(ranges.iter().cloned(), 60);
             let among = pages.selection(&rows);

@@ -106,6 +106,19 @@ pub(super) struct Chunk<'a> {
     pub(super) created_by: Option<&'a str>,
 }
 
+/// The number of values that the headers of data pages state, up to a header that is malformed.
+pub(super) fn value_count(pages: &[u8]) -> u64 {
+    let (mut rest, mut values) = (pages, 0u64);
+    while let Ok((page, header)) = page_header::read(rest) {
+        if page.kind != PageKind::Dictionary {
+            values = values.saturating_add(page.values.into());
+        }
+        let Some(after) = rest.get(header.saturating_add(page.compressed as usize)..) else { break };
+        rest = after;
+    }
+    values
+}
+
 /// A page, and the place of its content in its chunk.
 #[derive(Debug)]
 pub(super) struct StoredPage {

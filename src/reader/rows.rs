@@ -328,7 +328,8 @@ impl<'a> RowGroupReader<'a> {
                 Some(some) => {
                     joined = self.joined(some)?;
                     let first = some.pieces()[0].clone();
-                    of_pages = about.of_pages(first.start, joined.len() as u64, some.row_count());
+                    let range = first.start..first.start + joined.len() as u64;
+                    of_pages = about.of_pages(range, some.value_count(&joined));
                     (&of_pages, first, (&joined, &joined[..]))
                 }
                 None => (&about, about.range(), self.fetched(&about.range())?),
@@ -408,9 +409,9 @@ impl<'a> RowGroupReader<'a> {
             let row_group = self.footer.row_group_of_pages(
                 self.stored.index,
                 leaf,
-                first,
-                bytes.len() as u64,
+                first..first + bytes.len() as u64,
                 pages.row_count(),
+                pages.value_count(&bytes),
             )?;
             let selection = self.selection.as_ref().map(|rows| pages.selection(rows));
             let bytes = |range: &Range<u64>| {

@@ -93,6 +93,23 @@ impl SavedFiles {
         words
     }
 
+    /// The numbers of those `files`, which are sorted by path, that this summary was made of, if files were
+    /// only added since; otherwise `None`. Also `None` if more files were added than the summary can tell
+    /// apart, unless they come after all others.
+    pub(crate) fn earlier(&self, files: &[CountedFile<'_>]) -> Option<Vec<usize>> {
+        let count = usize::try_from(self.files).ok()?;
+        let summary = |files: &[CountedFile<'_>]| {
+            let files = files.iter().map(|file| CountedFile { path: file.path, content: file.content });
+            SavedFiles::new(0, files)
+        };
+        let DifferingFiles { added, rest } = DifferingFiles::listed(self.apart(&summary(files))?, files);
+        if files.len() == count + added.len() && rest.iter().all(|sum| *sum == 0) {
+            return Some((0..files.len()).filter(|at| !added.contains(at)).collect());
+        }
+        let first = self.apart(&summary(files.get(..count)?))?;
+        first.iter().all(|sum| *sum == 0).then(|| (0..count).collect())
+    }
+
     /// The exclusive or of the buckets of both summaries, which is 0 where they agree; `None` if a summary is
     /// damaged.
     fn apart(&self, other: &SavedFiles) -> Option<Vec<u32>> {
@@ -197,6 +214,34 @@ mod tests {
         renamed[3].0 = "other.parquet".to_owned();
         let renamed = words(&files(40), &renamed);
         assert!(renamed.ends_with("; added: other.parquet; removed: 1 file"), "{renamed}");
+    }
+
+    #[test]
+    fn the_earlier_files_are_found_if_files_were_only_added() {
+        let of = |all: &'_ [(String, u64)]| -> Option<Vec<usize>> {
+            let then = files(300);
+            let counted = |all: &'_ [(String, u64)]| -> SavedFiles {
+                SavedFiles::new(0, all.iter().map(|(path, content)| CountedFile { path, content: *content }))
+            };
+            let here: Vec<CountedFile> =
+                all.iter().map(|(path, content)| CountedFile { path, content: *content }).collect();
+            counted(&then).earlier(&here)
+        };
+        assert_eq!(of(&files(300)), Some((0..300).collect()));
+        assert_eq!(of(&files(5_000)), Some((0..300).collect()), "they come after the others");
+        let among = |names: &[&str]| {
+            let mut now = files(300);
+            now.extend(names.iter().map(|name| ((*name).to_owned(), 3)));
+            now.sort();
+            now
+        };
+        let now = among(&["a.parquet", "part-00007b.parquet", "z.parquet"]);
+        let expected = (0..303).filter(|at| files(300).contains(&now[*at])).collect();
+        assert_eq!(of(&now), Some(expected));
+        let mut changed = files(300);
+        changed[3].1 += 1;
+        assert_eq!(of(&changed), None);
+        assert_eq!(of(&files(299)), None);
     }
 
     #[test]

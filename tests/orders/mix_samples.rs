@@ -686,3 +686,65 @@ fn steps_that_a_state_passes_over_are_not_read_in_silence() {
     let error = mix(&[(3, 3)], 4).unwrap_err().to_string();
     assert!(error.starts_with("skip_steps has a range from 3 to 3"), "{error}");
 }
+
+/// The mean is counted here from the lists and from the samples of each source's own loader. Every step
+/// equals that of a mix whose weights are divided by these means, on any number of ranks, and after a resume.
+#[test]
+fn weights_by_a_cost_are_divided_by_the_mean_cost_of_a_sample() {
+    let (mut draw, mut checked) = (Draw(47), 0);
+    for number in 0..24 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut here = Topology::draw(&mut draw, folder.path());
+        let shared = |source: &SampledSource| matches!(source.kind, Samples::Windows(_));
+        here.spec.by = vec!["tokens".into()];
+        if here.sources.iter().any(shared) {
+            let sources = here.sources.iter().map(|source| (source.builder(), 1.0));
+            let refused = Loader::mix(sources).unwrap().spec(here.spec.clone()).build().unwrap_err();
+            assert!(refused.to_string().contains("samples are windows"), "{refused}");
+            continue;
+        }
+        let means: Vec<f64> = here
+            .sources
+            .iter()
+            .map(|source| {
+                let lists = source.dataset.loader().columns(["tokens"]).build().unwrap();
+                let of_batch = |batch: RecordBatch| batch["tokens"].as_list::<i64>().values().len();
+                let tokens: usize = lists.epoch(0).map(|batch| of_batch(batch.unwrap())).sum();
+                tokens as f64 / source.pass(0).len() as f64
+            })
+            .collect();
+        let by_cost = here.mix(0, 1, None);
+        assert_eq!(by_cost.mean_costs().unwrap(), means, "topology {number}");
+        if by_cost.plan(0).unwrap().steps < 8 {
+            continue;
+        }
+        let given: Vec<f64> = here.sources.iter().map(|source| source.weight).collect();
+        let later: Vec<f64> = given.iter().rev().copied().collect();
+        let steps = here.rest(std::slice::from_ref(&by_cost), 0, &[(3, later.clone())]);
+        let world = 1 + draw.below(4) as u32;
+        let ranks: Vec<Loader> = (0..world).map(|rank| here.mix(rank, world, None)).collect();
+        let at = draw.below(2) as usize;
+        ranks.iter().for_each(|rank| rank.restore(&steps[at].1).unwrap());
+        let rest = here.rest(&ranks, 0, &[(2 - at, later.clone())]);
+        assert_eq!(rest.len(), steps.len() - at - 1, "topology {number}");
+        for ((got, _), (expected, _)) in rest.iter().zip(&steps[at + 1..]) {
+            // A step with few samples may repeat some of them.
+            if expected.iter().map(Vec::len).sum::<usize>() > 40 {
+                assert_eq!(got, expected, "topology {number}");
+            }
+        }
+        here.spec.by.clear();
+        for (source, mean) in here.sources.iter_mut().zip(&means) {
+            source.weight /= mean;
+        }
+        let later: Vec<f64> = later.iter().zip(&means).map(|(weight, mean)| weight / mean).collect();
+        let expected = here.rest(&[here.mix(0, 1, None)], 0, &[(3, later)]);
+        for ((step, position), (expected, planned)) in steps.iter().zip(&expected) {
+            assert_eq!(step, expected, "topology {number}");
+            assert_eq!(position, planned, "topology {number}");
+        }
+        assert_eq!(steps.len(), expected.len());
+        checked += 1;
+    }
+    assert!(checked > 5, "only {checked}");
+}

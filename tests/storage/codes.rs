@@ -29,6 +29,8 @@ struct CodesCase {
     batch: u64,
     memory: u64,
     has_unknown: bool,
+    /// Whether nulls have a code of their own, instead of that of a value.
+    has_null: bool,
 }
 
 impl CodesCase {
@@ -47,6 +49,7 @@ impl CodesCase {
             batch: 1 + below(7, 200),
             memory: [1 << 20, 64 << 20][below(8, 2) as usize],
             has_unknown: below(9, 2) == 0,
+            has_null: below(10, 2) == 0,
         }
     }
 
@@ -87,17 +90,22 @@ impl CodesCase {
         let known = if self.has_unknown { self.distinct / 2 + 1 } else { self.distinct };
         let words = Vocabulary::texts((0..known).map(|number| self.text(number)));
         let words = if self.has_unknown { words.with_unknown() } else { words };
+        let (words, buckets) = (Encoding::from(words), Encoding::hash(1_000));
         let shuffle = Shuffle::seeded(self.seed).window_rows(self.window).lanes(self.lanes * self.world);
         let loader = Dataset::open(folder).unwrap().loader().shuffle(shuffle).batch_size(self.batch);
-        loader
+        let loader = loader
             .shard(Shard::new(rank, self.world).unwrap())
             .memory(self.memory)
             .threads(2)
-            .encode("few", words)
-            .fill_null("few", "")
-            .encode("bytes", Encoding::hash(1_000))
-            .fill_null("bytes", b"none".to_vec())
-            .encode("many", Encoding::hash(1 << 40))
+            .encode("many", Encoding::hash(1 << 40));
+        match self.has_null {
+            true => loader.encode("few", words.with_null()).encode("bytes", buckets.with_null()),
+            false => loader
+                .encode("few", words)
+                .fill_null("few", "")
+                .encode("bytes", buckets)
+                .fill_null("bytes", b"none".to_vec()),
+        }
     }
 }
 

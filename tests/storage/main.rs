@@ -18,6 +18,7 @@ mod cached;
 mod change;
 mod codes;
 mod damage;
+mod heads;
 mod index;
 mod lists;
 mod pack;

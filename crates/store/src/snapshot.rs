@@ -12,7 +12,7 @@
 //! table ─ its list of live files ────────┘
 //! ```
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -343,6 +343,22 @@ impl Snapshot {
     /// The snapshot of a single file that the user named.
     pub fn of_file(file: DataFile) -> Self {
         Snapshot { root: parent(&file.whole), files: vec![file], ..Snapshot::default() }
+    }
+
+    /// Leaves only the files at these paths, which are relative to the root.
+    ///
+    /// Fails with `NotFound` if there is no file at one of them.
+    pub(crate) fn keep(&mut self, only: &BTreeSet<String>) -> Result<()> {
+        self.files.retain(|file| only.contains(&file.relative));
+        self.indexes.iter_mut().for_each(|index| index.is_whole = false);
+        let found: HashSet<&str> = self.files.iter().map(|file| file.relative.as_str()).collect();
+        match only.iter().find(|path| !found.contains(path.as_str())) {
+            Some(missing) => {
+                Err(Error::new(ErrorKind::NotFound, "the file is not among those of the location")
+                    .at(Place::file(format!("{}/{missing}", self.root))))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Unites several snapshots. Files are ordered by their paths relative to the deepest folder that

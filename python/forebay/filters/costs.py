@@ -27,18 +27,18 @@ def cost_of(value: Any, argument: str) -> Cost:
     )
 
 
-def costs_of(value: Any) -> list[Cost] | None:
-    """Returns the costs of ``balance=`` as a list, because a user may also pass a single one."""
+def costs_of(value: Any, argument: str) -> list[Cost] | None:
+    """Returns the costs of an argument as a list, because a user may also pass a single one."""
     if value is None:
         return None
     if isinstance(value, (str, ColumnExpression, Expression)):
-        return [cost_of(value, "balance")]
-    ordered(value, "balance")
+        return [cost_of(value, argument)]
+    ordered(value, argument)
     if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
         raise InvalidError(
-            f"balance must be a column, an expression of columns or a list of them, got {kind_of(value)}"
+            f"{argument} must be a column, an expression of columns or a list of them, got {kind_of(value)}"
         )
-    return [cost_of(one, "balance") for one in value]
+    return [cost_of(one, argument) for one in value]
 
 
 def spec_of(cost: Cost) -> Any:

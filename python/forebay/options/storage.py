@@ -34,6 +34,20 @@ def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}
 
 
+def hub_part(split: Any, config: Any) -> tuple[str | None, str | None]:
+    """Checks ``split=`` and ``config=``, which choose a part of a folder that is laid out as on the Hugging Face
+    hub."""
+    for name, given in (("split", split), ("config", config)):
+        if given is not None and (not isinstance(given, str) or not given):
+            raise InvalidError(f"{name} must be the name of one, got {given!r} (pass {name}='train' or leave it out)")
+    if split is not None and set(split) & set("+[]:%"):
+        raise InvalidError(
+            f"split must be the name of one split, got {split!r} (open several splits by their files; for a part of "
+            "the rows, filter by forebay.row_fraction)"
+        )
+    return split, config
+
+
 def table_version(version: Any, timestamp: Any) -> tuple[str | None, str | None]:
     """Checks ``version=`` and ``timestamp=``, which select the version of a table, and returns both as
     text."""

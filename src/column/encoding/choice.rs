@@ -4,7 +4,7 @@ use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::vocabulary::Vocabulary;
+use super::vocabulary::{Treatment, Vocabulary};
 
 /// How the values of a column become integer codes.
 ///
@@ -12,8 +12,8 @@ use super::vocabulary::Vocabulary;
 /// binary values or integers, or lists of these, whose items are encoded one by one. Filters and the row
 /// cache see the values as they are stored.
 ///
-/// A null is a bad row, unless the column has a [`fill_null`](crate::LoaderBuilder::fill_null): it then has
-/// the code of that value.
+/// A null is a bad row, unless nulls have [a code of their own](Encoding::with_null), or the column has a
+/// [`fill_null`](crate::LoaderBuilder::fill_null): a null then has the code of that value.
 ///
 /// ```no_run
 /// use forebay::Dataset;
@@ -54,10 +54,12 @@ pub struct Hash {
     pub(super) buckets: u64,
     #[serde(default)]
     pub(super) seed: u64,
+    #[serde(default)]
+    null: Treatment,
 }
 
 impl Hash {
-    /// The number of buckets; the codes go from 0 to this number minus 1.
+    /// The number of buckets; the codes of values go from 0 to this number minus 1.
     pub fn buckets(&self) -> u64 {
         self.buckets
     }
@@ -79,7 +81,38 @@ impl Encoding {
     /// Codes that are hashes with another seed, which changes the values that share a code.
     #[must_use]
     pub fn hash_seeded(buckets: u64, seed: u64) -> Self {
-        Encoding::Hash(Hash { buckets, seed })
+        Encoding::Hash(Hash { buckets, seed, null: Treatment::default() })
+    }
+
+    /// Gives nulls a code of their own, which is the last. In a vocabulary it follows the code of unknown
+    /// values, or else that of the last value; with a hash it is the number of buckets. Default: a null is a
+    /// bad row, unless it is filled.
+    ///
+    /// A null inside a list has this code. A null list becomes an empty list, or a list of this code if all
+    /// lists have one length.
+    ///
+    /// ```
+    /// use forebay::column::{Encoding, Vocabulary};
+    ///
+    /// let cities = Vocabulary::texts(["Berlin", "Paris"]);
+    /// let encoding = Encoding::from(cities.clone()).with_null();
+    /// assert_eq!(encoding, cities.with_null().into());
+    /// ```
+    #[must_use]
+    pub fn with_null(self) -> Self {
+        match self {
+            Encoding::Vocabulary(vocabulary) => Encoding::Vocabulary(vocabulary.with_null()),
+            Encoding::Hash(hash) => Encoding::Hash(Hash { null: Treatment::Code, ..hash }),
+        }
+    }
+
+    /// The code of nulls; `None` if they have none of their own.
+    pub(super) fn null(&self) -> Option<i64> {
+        match self {
+            Encoding::Vocabulary(vocabulary) => vocabulary.null(),
+            // The cast is exact, because a hash has fewer than 2^63 buckets.
+            Encoding::Hash(hash) => (hash.null == Treatment::Code).then_some(hash.buckets as i64),
+        }
     }
 
     /// The type of a code.

@@ -10,7 +10,7 @@ use forebay_arrow::array::{
     Int64Array, LargeListArray, OffsetSizeTrait, PrimitiveArray, UInt16Array, new_null_array,
 };
 use forebay_arrow::buffer::OffsetBuffer;
-use forebay_arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
+use forebay_arrow::datatypes::{ArrowNativeType, DataType, Field, FieldRef, Int32Type, Int64Type};
 use forebay_arrow::fail::OrFail;
 use forebay_arrow::names::TypeName;
 use forebay_base::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ pub(super) struct EncodeCodec {
     /// The type of the codes that row groups in memory hold for the column; `None` if they hold its stored
     /// values.
     held: Option<DataType>,
-    /// The code that replaces a null; `None` if a null is a bad row.
+    /// The code of a null; `None` if a null is a bad row.
     fill: Option<i64>,
     /// The number of delivered values so far that got the code for unknown values.
     unknown: AtomicU64,
@@ -79,6 +79,7 @@ impl Coder {
             Categories::Texts(_) => *stored == DataType::Utf8View,
             Categories::Bytes(_) => matches!(stored, DataType::BinaryView | DataType::FixedSizeBinary(_)),
             Categories::Numbers(_) => stored.is_integer(),
+            Categories::Empty => true,
         };
         if !fits {
             let cause = format!("holds {}, and the vocabulary has {}", TypeName(stored), values.kind());
@@ -107,7 +108,7 @@ impl Coder {
     fn code(&self, item: Item<'_>) -> Option<i64> {
         match self {
             Coder::Vocabulary { places, unknown } => places.get(item).or(*unknown),
-            Coder::Hash(Hash { buckets, seed }) => {
+            Coder::Hash(Hash { buckets, seed, .. }) => {
                 Some((item.hashed(|bytes| xxh64(bytes, *seed)) % buckets) as i64)
             }
         }
@@ -173,6 +174,13 @@ impl EncodeCodec {
             let unknown = || Error::invalid(format!("the vocabulary has no {fill}, which replaces nulls"));
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
         });
+        let fill = match (fill.transpose()?, encoding.null()) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("nulls have a code of their own, and `fill_null` replaces them")
+                    .hint("leave out one of the two"));
+            }
+            (fill, null) => fill.or(null),
+        };
         let codes = Codes { coder, data_type: encoding.data_type(), uncoded: UncodedValues::default() };
         let are_views = |values: &DataType| matches!(values, DataType::Utf8View | DataType::BinaryView);
         let item = || Arc::new(Field::new("item", codes.data_type.clone(), true));
@@ -192,7 +200,7 @@ impl EncodeCodec {
             rows,
             held,
             are_texts: are_views(stored),
-            fill: fill.transpose()?,
+            fill,
             unknown: AtomicU64::new(0),
         })
     }
@@ -230,14 +238,14 @@ impl EncodeCodec {
         (self.array(codes), bad)
     }
 
-    /// Returns the code that replaces a null, or an error if there is no fill.
+    /// Returns the code of a null, or an error if it has none.
     fn null_code(&self) -> Result<i64> {
         let bad = || Error::new(ErrorKind::BadRow, "null where a value is encoded");
-        self.fill.ok_or_else(|| bad().hint("give nulls a value with `fill_null`"))
+        self.fill.ok_or_else(|| bad().hint("give nulls a code of their own, or a value with `fill_null`"))
     }
 
-    /// Returns gathered codes with nulls filled, and the errors of nulls without a fill and of values without
-    /// a code.
+    /// Returns gathered codes with the code of nulls in their rows, and the errors of nulls and values
+    /// without a code.
     fn checked<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, codes: &PrimitiveArray<T>) -> GatheredRows {
         let values = codes.values();
         if let Some(unknown) = self.codes.coder.unknown() {
@@ -250,6 +258,14 @@ impl EncodeCodec {
         let is_coded = values.iter().all(|code| (*code).into() >= 0);
         if is_coded && codes.null_count() == 0 {
             return (Arc::new(codes.clone()), Vec::new());
+        }
+        if is_coded
+            && let Some(fill) = self.fill
+            && let Some(nulls) = codes.nulls()
+        {
+            let null = T::Native::usize_as(fill as usize);
+            let filled = values.iter().zip(nulls).map(|(code, is_valid)| if is_valid { *code } else { null });
+            return (Arc::new(PrimitiveArray::<T>::from_iter_values(filled)), Vec::new());
         }
         let mut bad = Vec::new();
         let each = codes.iter().enumerate().map(|(row, code)| {
@@ -308,7 +324,7 @@ impl EncodeCodec {
                 true => {
                     list.try_for_each(|at| self.code_at(&items, is_held, at).map(|code| codes.push(code)))
                 }
-                // If nulls are filled, a null list becomes an empty list.
+                // If nulls have a code, a null list becomes an empty list.
                 false if self.fill.is_some() => Ok(()),
                 false => self.code(None).map(drop),
             };
@@ -591,6 +607,45 @@ mod tests {
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
     }
 
+    #[test]
+    fn a_null_has_a_code_of_its_own() {
+        let words = || Vocabulary::texts(["Berlin", "Paris"]);
+        let number = |codes: &ArrayRef, row: usize| match codes.data_type() {
+            DataType::Int32 => i64::from(codes.as_primitive::<Int32Type>().value(row)),
+            _ => codes.as_primitive::<Int64Type>().value(row),
+        };
+        for (encoding, null, bad_rows) in [
+            (Encoding::from(words().with_null()), 2, vec![3]),
+            (words().with_null().with_unknown().into(), 3, vec![]),
+            (Vocabulary::empty().with_unknown().with_null().into(), 1, vec![]),
+            (Vocabulary::texts([""; 0]).with_null().into(), 0, vec![0, 2, 3]),
+            (Encoding::hash(1).with_null(), 1, vec![]),
+        ] {
+            let (codes, bad) = encoded(&encoding, cities(), None);
+            assert_eq!(number(&codes, 1), null, "{encoding:?}");
+            assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), bad_rows, "{encoding:?}");
+            let field = Field::new("x", DataType::Utf8View, true);
+            let refused = encoding.codec(&field, Some(&"Paris".into())).unwrap_err().to_string();
+            let is_listed = encoding != Encoding::from(Vocabulary::texts([""; 0]).with_null());
+            assert_eq!(refused.contains("nulls have a code of their own"), is_listed, "{refused}");
+        }
+        let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+        let items = || Arc::new(StringViewArray::from(vec![Some("Paris"), None, None, Some("Berlin")]));
+        let rows = NullBuffer::from(vec![true, false, true]);
+        let offsets = OffsetBuffer::from_lengths([2, 0, 2]);
+        let lists: ArrayRef = Arc::new(ListArray::new(item.clone(), offsets, items(), Some(rows)));
+        let (codes, bad) = encoded(&words().with_null().into(), lists, None);
+        assert_eq!((codes.as_list::<i64>().value_offsets(), bad), (&[0, 2, 2, 4][..], vec![]));
+        let expected = Int32Array::from(vec![1, 2, 2, 0]);
+        assert_eq!(codes.as_list::<i64>().values().as_ref(), &expected as &dyn Array);
+        let rows = NullBuffer::from(vec![true, false]);
+        let fixed: ArrayRef = Arc::new(FixedSizeListArray::new(item, 2, items(), Some(rows)));
+        let (codes, bad) = encoded(&words().with_null().into(), fixed, None);
+        let expected = Int32Array::from(vec![1, 2, 2, 2]);
+        assert_eq!(codes.as_fixed_size_list().values().as_ref(), &expected as &dyn Array);
+        assert_eq!(bad, vec![]);
+    }
+
     /// The test covers all kinds of Arrow views: the view of a long text points to the text, the view of a
     /// short text contains it, and the view of a null looks like the view of an empty text.
     #[test]
@@ -747,6 +802,8 @@ mod tests {
             (Encoding::hash(0), &text, None, "0 buckets"),
             (Encoding::hash(1 << 63), &text, None, "buckets"),
             (Vocabulary::texts([""; 0]).into(), &text, None, "no values"),
+            (Vocabulary::empty().into(), &text, None, "no values"),
+            (words().with_null().into(), &text, Some(Fill::from("a")), "nulls have a code of their own"),
             (Vocabulary::texts(["a", "b", "a"]).into(), &text, None, "lists \"a\" twice"),
             (Vocabulary::numbers([1, 1]).into(), &field(DataType::Int8), None, "lists 1 twice"),
             (words().into(), &field(DataType::BinaryView), None, "the vocabulary has texts"),

@@ -118,27 +118,24 @@ impl CategoryCounts {
 
     /// Makes a vocabulary of the values that occurred `at_least` times or more. The most frequent value comes
     /// first; equally frequent values are in ascending order. If `at_most` is given, only the first `at_most`
-    /// of these values are taken.
+    /// of these values are taken. If no value occurred often enough, the vocabulary has none, and it needs a
+    /// code for unknown values or for nulls.
     ///
     /// # Errors
-    /// `Invalid` if no value occurred often enough.
+    /// `Invalid` for a text that is not UTF-8.
     pub fn vocabulary(self, at_least: u64, at_most: Option<usize>) -> Result<Vocabulary> {
         let text = |value: Box<[u8]>| {
             String::from_utf8(value.into_vec()).map_err(|_| Error::invalid("a text that is not UTF-8"))
         };
-        let vocabulary = match self.0 {
+        Ok(match self.0 {
             Some(Counts::Texts(each)) => {
                 let values = frequent(each, at_least, at_most).into_iter().map(text);
                 Vocabulary::texts(values.collect::<Result<Vec<_>>>()?)
             }
             Some(Counts::Bytes(each)) => Vocabulary::bytes(frequent(each, at_least, at_most)),
             Some(Counts::Numbers(each)) => Vocabulary::numbers(frequent(each, at_least, at_most)),
-            None => Vocabulary::numbers([]),
-        };
-        match vocabulary.codes() {
-            0 => Err(Error::invalid(format!("no value is counted {at_least} times or more"))),
-            _ => Ok(vocabulary),
-        }
+            None => Vocabulary::empty(),
+        })
     }
 }
 
@@ -235,7 +232,14 @@ mod tests {
             let error = counts.add(&array).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
-        let error = CategoryCounts::new().vocabulary(2, None).unwrap_err().to_string();
-        assert!(error.contains("no value is counted 2 times or more"), "{error}");
+    }
+
+    #[test]
+    fn a_vocabulary_of_rare_values_is_empty() {
+        assert_eq!(CategoryCounts::new().vocabulary(1, None).unwrap(), Vocabulary::empty());
+        let texts = LargeStringArray::from(vec!["a", "b"]);
+        assert_eq!(counted(&[&texts]).vocabulary(2, None).unwrap(), Vocabulary::texts([""; 0]));
+        let nulls = Int32Array::from(vec![None, None]);
+        assert_eq!(counted(&[&nulls]).vocabulary(1, None).unwrap().codes(), 0);
     }
 }

@@ -23,7 +23,9 @@ use super::items::Item;
 pub struct Vocabulary {
     values: Arc<Categories>,
     #[serde(default)]
-    unknown: Unknown,
+    unknown: Treatment,
+    #[serde(default)]
+    null: Treatment,
 }
 
 /// The values of a [`Vocabulary`], all of one kind.
@@ -44,16 +46,18 @@ pub enum Categories {
     Bytes(Vec<Vec<u8>>),
     /// Values for a column of integers.
     Numbers(Vec<i64>),
+    /// No values, for a column of any of these types.
+    Empty,
 }
 
-/// The treatment of values that are not in the list.
+/// The treatment of unknown values, or of nulls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Unknown {
-    /// An unknown value is a bad row.
+pub(super) enum Treatment {
+    /// The row is a bad row.
     #[default]
     Raise,
-    /// An unknown value has the code that follows the code of the last value in the list.
+    /// All of them have one code of their own.
     Code,
 }
 
@@ -76,15 +80,30 @@ impl Vocabulary {
         Vocabulary::new(Categories::Numbers(values.into_iter().collect()))
     }
 
+    /// A vocabulary of no values, for a column of any type that can be encoded. It needs a code for unknown
+    /// values or for nulls.
+    #[must_use]
+    pub fn empty() -> Self {
+        Vocabulary::new(Categories::Empty)
+    }
+
     fn new(values: Categories) -> Self {
-        Vocabulary { values: Arc::new(values), unknown: Unknown::default() }
+        Vocabulary { values: Arc::new(values), unknown: Treatment::default(), null: Treatment::default() }
     }
 
     /// Gives all values that are not in the list one code, which follows the code of the last value. Default:
     /// such a value is a bad row.
     #[must_use]
     pub fn with_unknown(mut self) -> Self {
-        self.unknown = Unknown::Code;
+        self.unknown = Treatment::Code;
+        self
+    }
+
+    /// Gives nulls one code, which is the last: it follows that of unknown values, if these have one.
+    /// Default: a null is a bad row, unless it is filled.
+    #[must_use]
+    pub fn with_null(mut self) -> Self {
+        self.null = Treatment::Code;
         self
     }
 
@@ -95,12 +114,14 @@ impl Vocabulary {
 
     /// The number of codes, which run from 0 to this number minus 1.
     pub fn codes(&self) -> usize {
-        self.values.len() + usize::from(self.unknown == Unknown::Code)
+        let extra = [self.unknown, self.null].into_iter().filter(|of| *of == Treatment::Code);
+        self.values.len() + extra.count()
     }
 
     pub(super) fn validate(&self) -> Result<()> {
-        if self.values.len() == 0 {
-            return Err(Error::invalid("a vocabulary of no values"));
+        if self.codes() == 0 {
+            return Err(Error::invalid("a vocabulary of no values")
+                .hint("give it values, or a code for unknown values or for nulls"));
         }
         if i32::try_from(self.codes()).is_err() {
             return Err(Error::invalid("a vocabulary of more than 2^31 values").hint("use a hash"));
@@ -110,7 +131,12 @@ impl Vocabulary {
 
     /// The code of values that are not in the list; `None` if they are bad rows.
     pub(super) fn unknown(&self) -> Option<i64> {
-        (self.unknown == Unknown::Code).then(|| self.values.len() as i64)
+        (self.unknown == Treatment::Code).then(|| self.values.len() as i64)
+    }
+
+    /// The code of nulls; `None` if they have none of their own.
+    pub(super) fn null(&self) -> Option<i64> {
+        (self.null == Treatment::Code).then(|| self.codes() as i64 - 1)
     }
 }
 
@@ -120,11 +146,13 @@ impl Categories {
             Categories::Texts(values) => values.len(),
             Categories::Bytes(values) => values.len(),
             Categories::Numbers(values) => values.len(),
+            Categories::Empty => 0,
         }
     }
 
     fn at(&self, place: u32) -> Item<'_> {
         match self {
+            Categories::Empty => Item::Bytes(&[]),
             Categories::Texts(values) => Item::Bytes(values[place as usize].as_bytes()),
             Categories::Bytes(values) => Item::Bytes(&values[place as usize]),
             Categories::Numbers(values) => Item::Signed(values[place as usize]),
@@ -136,6 +164,7 @@ impl Categories {
             Categories::Texts(_) => "texts",
             Categories::Bytes(_) => "bytes",
             Categories::Numbers(_) => "numbers",
+            Categories::Empty => "nothing",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The option `balance`: finds the cost of each sample, so that all ranks have about equal costs in each
-//! step.
+//! The options `balance` and, in a mix, `by`: finds the cost of each sample, so that all ranks have about
+//! equal costs in each step, and the mean cost of the samples of a source.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,19 +55,14 @@ impl LoaderBuilder {
         if self.spec.balance.is_empty() {
             return Ok(None);
         }
-        let mut lengths: HashMap<&str, Vec<Vec<u32>>> = HashMap::new();
-        for name in self.spec.balance.iter().flat_map(RowCost::columns) {
-            if !lengths.contains_key(name) {
-                let stored = self.spec.stored_name(name);
-                let of_rows = self.lengths_by(io, scanner, selected, stored, denied).map_err(|error| {
-                    if error.place().column.is_some() { error } else { error.at(of_column(name)) }
-                })?;
-                lengths.insert(name, of_rows);
-            }
-        }
+        let lengths = self.lengths_of(io, scanner, selected, &self.spec.balance, denied)?;
         let mut costs = Vec::with_capacity(self.spec.balance.len());
         for cost in &self.spec.balance {
-            let of_rows = of_rows(cost, &lengths, scanner.catalog(), selected)?;
+            let of_rows = costs_of_rows(cost, &lengths, scanner.catalog(), selected)?;
+            // Balancing needs no more precision.
+            let of_rows =
+                of_rows.into_iter().map(|costs| costs.into_iter().map(|cost| cost as f32).collect());
+            let of_rows = of_rows.collect();
             let stored = cost.column().map(|name| self.spec.stored_name(name));
             let squares = match &self.spec.samples {
                 Samples::Packs(pack) if Some(self.spec.stored_name(pack.length_column())) == stored => {
@@ -79,15 +74,70 @@ impl LoaderBuilder {
         }
         Ok(Some(Arc::new(RowCosts::new(&costs))))
     }
+
+    /// The mean cost of a sample, by which a mix weighs this source; `None` if it does not weigh by a cost.
+    ///
+    /// # Errors
+    /// Fails if samples have no mean cost, or if it is 0.
+    pub(super) fn mean_cost(
+        &self,
+        io: &IoRuntime,
+        scanner: &Scanner,
+        selected: &[RowSet],
+        samples: &SampleIndex,
+        denied: Option<&str>,
+    ) -> Result<Option<f64>> {
+        let Some(cost) = &self.weighed_by else { return Ok(None) };
+        let of_several = match &self.spec.samples {
+            Samples::Rows | Samples::Packs(_) | Samples::Buckets(_) => None,
+            Samples::Windows(_) => Some("windows, which may share rows"),
+            Samples::Weighted(_) => Some("rows that are drawn by weight"),
+        };
+        if let Some(samples) = of_several {
+            return Err(Error::invalid(format!("the mix has weights by {cost}, but samples are {samples}"))
+                .hint("leave out `by`: the weights then count samples"));
+        }
+        let lengths = self.lengths_of(io, scanner, selected, std::slice::from_ref(cost), denied)?;
+        let of_groups = costs_of_rows(cost, &lengths, scanner.catalog(), selected)?;
+        // The sum of whole numbers below 2^53 is exact, in any order.
+        let all: f64 = of_groups.iter().flatten().sum();
+        if all > 0.0 {
+            return Ok(Some(all / samples.total() as f64));
+        }
+        Err(Error::invalid(format!("the mix has weights by {cost}, which is 0 in all rows"))
+            .hint("weigh by another cost, or leave the source out"))
+    }
+
+    /// The lengths or numbers of the selected rows in each column of some costs.
+    fn lengths_of<'a>(
+        &self,
+        io: &IoRuntime,
+        scanner: &Scanner,
+        selected: &[RowSet],
+        costs: &'a [RowCost],
+        denied: Option<&str>,
+    ) -> Result<HashMap<&'a str, Vec<Vec<u32>>>> {
+        let mut lengths: HashMap<&str, Vec<Vec<u32>>> = HashMap::new();
+        for name in costs.iter().flat_map(RowCost::columns) {
+            if !lengths.contains_key(name) {
+                let stored = self.spec.stored_name(name);
+                let of_rows = self.lengths_by(io, scanner, selected, stored, denied).map_err(|error| {
+                    if error.place().column.is_some() { error } else { error.at(of_column(name)) }
+                })?;
+                lengths.insert(name, of_rows);
+            }
+        }
+        Ok(lengths)
+    }
 }
 
 /// The costs of the selected rows of each row group, from the `lengths` of columns.
-fn of_rows(
+fn costs_of_rows(
     cost: &RowCost,
     lengths: &HashMap<&str, Vec<Vec<u32>>>,
     catalog: &Catalog,
     selected: &[RowSet],
-) -> Result<Vec<Vec<f32>>> {
+) -> Result<Vec<Vec<f64>>> {
     let columns = cost.columns();
     let mut of_groups = Vec::with_capacity(selected.len());
     for (group, selected) in selected.iter().enumerate() {
@@ -96,7 +146,7 @@ fn of_rows(
             let row = selected.select(row as u32).into();
             error.at(catalog.place_of_row(&catalog.groups[group], row).column(columns[0]))
         })?;
-        of_groups.push(of_group.into_iter().map(|cost| cost as f32).collect());
+        of_groups.push(of_group);
     }
     Ok(of_groups)
 }

@@ -12,13 +12,13 @@ use super::settle::{Settled, SourceShare};
 use super::start::monitor;
 use crate::loader::handle::{Loader, of_source};
 use crate::loader::machine::{default_memory, processors};
-use crate::loader::mix::{Delivered, Joiner, Mixture, check_masks, weights};
+use crate::loader::mix::{Delivered, Joiner, MixWeights, Mixture, check_masks, weights, weights_by};
 use crate::loader::plan::RankPlan;
 use crate::loader::sizing::words;
 use crate::loader::sources::Sources;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::{self, IoRuntime};
-use crate::samples::Samples;
+use crate::samples::{RowCost, Samples};
 use crate::shard::{
     CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, SkippedSteps, Stop, Weights,
 };
@@ -57,6 +57,8 @@ pub(super) struct CheckedMix {
     joiner: Joiner,
     /// The weights as the user gave them, each with the first step for which they are used.
     given: Vec<(u64, Weights)>,
+    /// The mean cost of a sample of each source, if the weights count a cost.
+    means: Option<Vec<f64>>,
     run: Run,
     first: Arc<MixedEpoch>,
     split: MixSplit,
@@ -123,12 +125,18 @@ impl LoaderBuilder {
         check_run(&spec)?;
         self.check_of_all()?;
         check_passes(&spec, self.mixed.len())?;
+        self.check_by()?;
         let first: Vec<f64> = self.mixed.iter().map(|(_, weight)| *weight).collect();
         let schedule = weights(&first, &spec.schedule)?;
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
         spec.batch_size = spec.most_of_a_rank();
         let checked = self.sources(&spec)?;
+        let means: Option<Vec<f64>> = checked.iter().map(|source| source.settled.mean_cost).collect();
+        let schedule = match &means {
+            Some(means) => weights_by(means, &first, &spec.schedule)?,
+            None => schedule,
+        };
         let lanes = checked[0].settled.order.lanes();
         let split = MixSplit { shard: spec.shard, lanes, global_batch: spec.global_batch() };
         let rule = CourseRule {
@@ -157,7 +165,7 @@ impl LoaderBuilder {
         check_masks(&delivered.collect::<Vec<_>>())?;
         let joiner = Joiner::new(&schemas, spec.source)?;
         let sources = divide(checked, memory, &run, split, &first)?;
-        Ok(CheckedMix { spec, sources, joiner, given, run, first, split, threads, memory })
+        Ok(CheckedMix { spec, sources, joiner, given, means, run, first, split, threads, memory })
     }
 
     /// Refuses options of a mix that only its sources may have.
@@ -170,6 +178,23 @@ impl LoaderBuilder {
             Some(name) => Err(Error::invalid(format!("the mix has `{name}`, which belongs to a source"))
                 .hint("give it to the sources, and leave it out of the mix")),
         }
+    }
+
+    /// Refuses costs in `by` that do not fit the mix.
+    fn check_by(&self) -> Result<()> {
+        let (by, sources) = (&self.spec.by, self.mixed.len());
+        by.iter().try_for_each(RowCost::check)?;
+        if by.len() > 1 && by.len() != sources {
+            let cause = format!("`by` has {} costs, for {sources} sources", by.len());
+            return Err(Error::invalid(cause).hint("give one for all sources, or one for each"));
+        }
+        if !by.is_empty() && self.after.is_some() {
+            let cause = "`by` was given, and the mix goes on after an epoch over other data";
+            return Err(Error::invalid(cause).hint(
+                "leave out `by`: the mean costs of the sources change with the data, and the weights too",
+            ));
+        }
+        Ok(())
     }
 
     /// Checks the sources, each by itself.
@@ -190,6 +215,7 @@ impl LoaderBuilder {
             options.shuffle.lanes = lanes.first().copied();
             let (source, among) = (number as u64, self.mixed.len() as u64);
             let mut builder = builder.clone().for_mix(options, source, among).numbered(self.numbered);
+            builder.weighed_by = spec.by.get(number).or(spec.by.first()).cloned();
             builder.plan_only |= self.plan_only;
             builder.after = self.after.clone();
             let builder = builder.of_kept_files().map_err(of_source(number))?;
@@ -211,7 +237,7 @@ impl CheckedMix {
 
     /// Starts the sources, which share one pool of threads.
     pub(super) fn start(self) -> Result<Loader> {
-        let CheckedMix { spec, sources, joiner, given, run, first, split, threads, .. } = self;
+        let CheckedMix { spec, sources, joiner, given, means, run, first, split, threads, .. } = self;
         let (monitor, pool) = (monitor(&spec.trace, threads)?, threads::pool(threads)?);
         let mut first_number = 0;
         let started = sources.into_iter().map(|CheckedSource { builder, io, settled, stored }| {
@@ -219,7 +245,7 @@ impl CheckedMix {
             first_number += stored;
             source
         });
-        let mixture = Mixture::new(joiner, spec, given, run, split.lanes, first);
+        let mixture = Mixture::new(joiner, spec, MixWeights { given, means }, run, split.lanes, first);
         Ok(Loader { sources: Sources::mixed(started, mixture) })
     }
 }

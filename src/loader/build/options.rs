@@ -193,7 +193,8 @@ impl LoaderBuilder {
     /// lists have a fixed length, a list with this value as each item. In a null image, mask, tensor or
     /// decoded cell all delivered numbers are the value (for an image, after normalisation); an image that is
     /// delivered in its own size becomes empty. In names `*`, `?` and `[0-9]` match several columns, as in
-    /// all options by column. Default: nulls are delivered, and are bad rows in columns that are decoded.
+    /// all options by column. Default: nulls are delivered; in columns that are decoded or encoded they are
+    /// bad rows, unless an encoding [has a code for them](crate::column::Encoding::with_null).
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.column(column).fill_null = Some(value.into());
         self
@@ -441,6 +442,30 @@ impl LoaderBuilder {
     /// for each source. Positions save these weights. Default: the weights of the sources throughout.
     pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
         self.spec.schedule.push((step, weights.into_iter().collect()));
+        self
+    }
+
+    /// Makes the weights of a [mix](crate::Loader::mix) count a cost, such as tokens, instead of samples: a
+    /// source with weight 0.3 then gives 0.3 of the cost of all samples. Give one cost for all sources, or
+    /// one for each. A column stands for its number in a row, or for the length of its list or text; a null
+    /// counts as 0.
+    ///
+    /// The weight of a source is divided by its mean cost, that of all its selected rows divided by the
+    /// number of its samples. The result is rounded like weights that count samples, and positions save it.
+    /// The shares of the cost hold on average: exactly over whole passes, and in a single step as far as its
+    /// samples cost the mean. Sources of windows and of rows drawn by weight are refused. The columns are
+    /// read once before the first epoch. Default: weights count samples.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Loader};
+    ///
+    /// let chats = Dataset::open("s3://acme/chats/")?.loader();
+    /// let books = Dataset::open("s3://acme/books/")?.loader();
+    /// let half_of_the_tokens_each = Loader::mix([(chats, 0.5), (books, 0.5)])?.by(["tokens"]).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn by<C: Into<RowCost>>(mut self, costs: impl IntoIterator<Item = C>) -> Self {
+        self.spec.by = costs.into_iter().map(Into::into).collect();
         self
     }
 

@@ -157,6 +157,9 @@ impl LoaderBuilder {
     ) -> Result<(SchemaRef, SampleForm)> {
         let stored = projection.schema();
         if let Some(missing) = pack.columns().iter().find(|name| stored.index_of(name).is_err()) {
+            if let Some(error) = self.delivered_otherwise("is packed", missing, stored) {
+                return Err(error);
+            }
             return Err(Error::invalid("is packed, but `columns` does not list it")
                 .hint("list it, or leave `columns` out to read the packed columns alone")
                 .at(of_column(missing)));
@@ -187,6 +190,10 @@ impl LoaderBuilder {
         let has_views = |name: &str| self.all_views().any(|(column, _)| column == name);
         let is_delivered = |name: &str| names.contains(&name) || has_views(name);
         if let Some(unknown) = window.columns().into_iter().find(|name| !is_delivered(name)) {
+            if let Some(error) = self.delivered_otherwise("an offset of the window lists it", unknown, schema)
+            {
+                return Err(error);
+            }
             let error = match self.spec.columns.is_some() {
                 true => Error::invalid("an offset of the window lists it, but it is not delivered")
                     .hint("add it to `columns`, or leave `columns` out"),
@@ -217,6 +224,19 @@ impl LoaderBuilder {
         // The column `row_mask` has one value for each window.
         fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
         Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
+    }
+
+    /// The error if samples deliver a column that `rename` or `flatten` delivers under another name.
+    /// `use_of_it` is the place in the options that names the column.
+    fn delivered_otherwise(&self, use_of_it: &str, name: &str, delivered: &Schema) -> Option<Error> {
+        let mut names = delivered.fields().iter().map(|field| field.name().as_str());
+        let of_name = |field: &&str| field.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let (cause, new) = match self.spec.rename.get(name) {
+            Some(new) => (format!("`rename` delivers it as {new:?}"), new.as_str()),
+            None => ("`flatten` delivers its fields as columns".to_owned(), names.find(of_name)?),
+        };
+        let hint = format!("samples name the columns that they deliver by their new names, such as {new:?}");
+        Some(Error::invalid(format!("{use_of_it}, but {cause}")).hint(hint).at(of_column(name)))
     }
 
     /// The number of rows of a window for which a column is delivered, and whether these rows share their
@@ -270,10 +290,11 @@ impl LoaderBuilder {
         let names: Vec<&str> = match samples {
             Samples::Rows => return Ok(SampleIndex::of_rows(selected).into()),
             Samples::Windows(window) => window.deciding(),
-            Samples::Packs(pack) => vec![self.spec.stored_name(pack.length_column())],
+            Samples::Packs(pack) => vec![pack.length_column()],
             Samples::Buckets(bucket) => bucket.cost().columns(),
             Samples::Weighted(sample) => vec![sample.column()],
         };
+        let names = names.into_iter().map(|name| self.deciding(name)).collect::<Result<Vec<&str>>>()?;
         let deciding = scanner.of_columns(&names)?;
         let rows = selected.clone();
         if let Samples::Windows(window) = samples {
@@ -347,6 +368,39 @@ impl LoaderBuilder {
         let largest = Some(buckets.largest() as u64);
         let index = SampleIndex::of_kind(Arc::new(buckets), selected);
         Ok(FoundSamples { largest, left_out, ..index.into() })
+    }
+
+    /// The stored name of a column that decides which rows make up a sample. Packs name it as it is
+    /// delivered, other samples as it is stored.
+    ///
+    /// # Errors
+    /// Fails for the new name of a column, and for a field of a structure. A name that does not exist is
+    /// found when the column is read.
+    fn deciding<'a>(&'a self, name: &'a str) -> Result<&'a str> {
+        let before = self.spec.stored_name(name);
+        let (stored, option) = match &self.spec.samples {
+            Samples::Packs(_) => (before, "columns and `lengths` of packs"),
+            Samples::Buckets(_) => (name, "costs of buckets"),
+            Samples::Weighted(_) => (name, "columns of classes and weights"),
+            Samples::Windows(_) | Samples::Rows => (name, "`by` and `within` of windows"),
+        };
+        let catalog = &self.dataset.catalog;
+        if catalog.column(stored).is_ok() {
+            return Ok(stored);
+        }
+        if self.path_is_there(before) {
+            let renamed = if before == name { String::new() } else { format!("{before:?}, ") };
+            let cause = format!("decides about samples, but it is {renamed}a field of a structure");
+            let hint = format!("{option} are whole columns: write the field as a column of its own");
+            return Err(Error::invalid(cause).hint(hint).at(of_column(name)));
+        }
+        if catalog.column(before).is_ok() {
+            let cause =
+                format!("decides about samples, but it is the name that `rename` gives to {before:?}");
+            let hint = format!("{option} are stored names: write {before:?}");
+            return Err(Error::invalid(cause).hint(hint).at(of_column(name)));
+        }
+        Ok(stored)
     }
 
     /// The lengths of the selected rows in each row group, as a column gives them. The column is read only

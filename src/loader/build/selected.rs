@@ -31,6 +31,8 @@ pub(super) struct Selected {
     pub(super) samples: SampleIndex,
     /// The costs of each sample, if the option `balance` is used.
     pub(super) costs: Option<Arc<RowCosts>>,
+    /// The mean cost of a sample, if a mix weighs this source by a cost.
+    pub(super) mean_cost: Option<f64>,
     /// The pages that hold selected rows, for row groups with only few selected rows.
     pub(super) pages: Pages,
     pub(super) heads: Arc<Heads>,
@@ -60,6 +62,7 @@ impl LoaderBuilder {
         let found = self.sample_index(io, &scanner, rows.clone(), denied)?;
         let FoundSamples { index: samples, largest, warning, left_out } = found;
         let costs = self.costs(io, &scanner, &rows, &samples, denied)?;
+        let mean_cost = self.mean_cost(io, &scanner, &rows, &samples, denied)?;
         let heads = self.heads_of(io, checked, &samples)?;
         let batches = largest.map_or(checked.batches, |rows| checked.batches.of_samples(rows));
         let of_costs = costs.as_ref().map_or(0, |costs| costs.bytes());
@@ -71,6 +74,7 @@ impl LoaderBuilder {
         Ok(Selected {
             samples,
             costs,
+            mean_cost,
             pages,
             heads,
             batches,

@@ -61,6 +61,8 @@ pub(super) struct Settled {
     pub(super) sizing: Sizing,
     /// The size of the batches for which the memory is divided.
     pub(super) batches: Batches,
+    /// The mean cost of a sample, if a mix weighs this source by a cost.
+    pub(super) mean_cost: Option<f64>,
     /// The bytes of all data that is kept for the data set, such as the catalogue and the selected rows.
     beside: u64,
     /// A hash of the denied rows.
@@ -115,7 +117,7 @@ impl LoaderBuilder {
         let Checked { mut spec, open, threads, columns, reading, denied, default_window, .. } = checked;
         let (withheld, warning) = (checked.withheld, selected.warning);
         let warning = warning.or_else(|| withheld.warning.clone());
-        let Selected { samples, pages, batches, beside, left_out, .. } = selected;
+        let Selected { samples, mean_cost, pages, batches, beside, left_out, .. } = selected;
         let Ordered { order, split, reads, sizing } = ordered;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let sizing = sizing.settle(&reads, &samples, &order, split, columns.lengths.are_known)?;
@@ -136,6 +138,7 @@ impl LoaderBuilder {
             split,
             sizing,
             batches,
+            mean_cost,
             beside,
             warning,
             unkept: None,

@@ -36,20 +36,20 @@ pub(crate) async fn pages(reads: &Reads, selected: &[RowSet]) -> Result<HashMap<
     of_few(reads, selected, is_sparse, false).await
 }
 
-/// Finds pages like [`pages`], for rows that are the first ones of each row group. If a large column chunk in
-/// a local file has no index, its page headers are read instead.
+/// Finds pages like [`pages`], for rows that are the first ones of each row group, also in columns of lists.
+/// If a large column chunk without lists in a local file has no index, its page headers are read instead.
 pub(crate) async fn head_pages(reads: &Reads, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
     let are_few = |rows: &RowSet| rows.count() > 0 && !rows.is_all();
-    of_few(reads, heads, are_few, reads.store.is_local()).await
+    of_few(reads, heads, are_few, true).await
 }
 
-/// Finds the pages to read in the row groups for whose `selected` rows `are_few` returns true. If `walks` is
-/// set, page headers are read where a large chunk has no index.
+/// Finds the pages to read in the row groups for whose `selected` rows `are_few` returns true. `are_heads`
+/// says that the rows are the first ones of each row group.
 async fn of_few(
     reads: &Reads,
     selected: &[RowSet],
     are_few: impl Fn(&RowSet) -> bool,
-    walks: bool,
+    are_heads: bool,
 ) -> Result<HashMap<usize, GroupPages>> {
     let Reads { catalog, store, .. } = reads;
     let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -64,7 +64,7 @@ async fn of_few(
     let reads = files.into_iter().map(|(file, groups)| {
         async move {
             let footer = footers.read(file).await?;
-            of_file(reads, &footer, file, &groups, selected, walks).await
+            of_file(reads, &footer, file, &groups, selected, are_heads).await
         }
         .boxed()
     });
@@ -94,7 +94,7 @@ async fn of_file(
     file: usize,
     groups: &[usize],
     selected: &[RowSet],
-    walks: bool,
+    are_heads: bool,
 ) -> Result<Vec<(usize, GroupPages)>> {
     let Reads { catalog, store, projection, .. } = reads;
     let about = &catalog.files[file];
@@ -108,8 +108,12 @@ async fn of_file(
     for &(_, stored) in &of_groups {
         let about_stored = footer.row_group(stored.index);
         let is_worth_it = |(leaf, chunk): &(usize, ColumnChunk<'_>)| {
-            chunk.length >= MIN_CHUNK_BYTES
-                && columns.is_read_by_pages(columns.parquet.get_column_root_idx(*leaf))
+            let root = columns.parquet.get_column_root_idx(*leaf);
+            let is_read = match are_heads {
+                true => columns.is_read_from_its_front(root),
+                false => columns.is_read_by_pages(root),
+            };
+            chunk.length >= MIN_CHUNK_BYTES && is_read
         };
         let worth = chunks(of_footer, stored.index, projection).filter(is_worth_it);
         wanted.extend(worth.filter_map(|(leaf, chunk)| {
@@ -127,7 +131,7 @@ async fn of_file(
         let pages = PageLocations::read(&bytes, &chunk, stored.rows);
         locations.extend(pages.map(|pages| ((stored.index, leaf), pages)));
     }
-    if walks {
+    if are_heads && store.is_local() {
         for &(group, stored) in &of_groups {
             let rows = stored.start as u32..(stored.start + stored.rows) as u32;
             let selected = selected[group].within(rows);

@@ -164,6 +164,16 @@ impl FileColumns {
         leaves.all(|leaf| leaf.max_rep_level() == 0 && leaf.physical_type() != PhysicalType::INT96)
     }
 
+    /// Whether the first pages of the file's top-level column `root` can be read without the others: single
+    /// pages can be read, or the column has lists with one leaf, whose rows are counted by their levels.
+    pub fn is_read_from_its_front(&self, root: usize) -> bool {
+        let is_list = || match self.leaves_of(&[root])[..] {
+            [leaf] => self.parquet.columns()[leaf].physical_type() != PhysicalType::INT96,
+            _ => false,
+        };
+        self.is_read_by_pages(root) || is_list()
+    }
+
     /// The leaf columns within the file's top-level columns `roots`. Both are in ascending order.
     pub fn leaves_of(&self, roots: &[usize]) -> Vec<usize> {
         let mut roots = roots.iter().peekable();

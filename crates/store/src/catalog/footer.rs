@@ -172,20 +172,20 @@ impl Footer {
     }
 
     /// Metadata like that of [`row_group`](Self::row_group), for some pages of one leaf column: they have
-    /// `rows` rows, and take `length` bytes of the file beginning at `start`.
+    /// `rows` rows and `values` values, and are the bytes `range` of the file.
     pub fn row_group_of_pages(
         &self,
         group: usize,
         leaf: usize,
-        start: u64,
-        length: u64,
+        range: Range<u64>,
         rows: u64,
+        values: u64,
     ) -> Result<ParquetMetaData> {
         let root = self.columns.parquet.get_column_root_idx(leaf);
         let parquet = self.columns.parquet_of(&[root])?;
         let chunks = self.chunks_at(group, self.columns.leaves_of(&[root])).zip(parquet.columns());
         let chunks = chunks.map(|((at, chunk), column)| match at == leaf {
-            true => ColumnChunk { column, ..chunk.of_pages(start, length, rows) },
+            true => ColumnChunk { column, ..chunk.of_pages(range.clone(), values) },
             false => ColumnChunk { column, ..chunk },
         });
         to_parquet(&parquet, rows, chunks)
@@ -217,17 +217,17 @@ fn to_parquet<'a>(
 }
 
 impl<'a> ColumnChunk<'a> {
-    /// A chunk of only some of this chunk's pages: they have `rows` values, and take `length` bytes beginning
-    /// at `start`.
-    pub fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
-        ColumnChunk { start, length, values: rows, ..self }
+    /// A chunk of only some of this chunk's pages: they have `values` values, and are the bytes `range` of
+    /// the file.
+    pub fn of_pages(self, range: Range<u64>, values: u64) -> Self {
+        ColumnChunk { start: range.start, length: range.end - range.start, values, ..self }
     }
 
-    /// A chunk that stands for `length` bytes and `rows` values of this one when costs are computed. All
+    /// A chunk that stands for `length` bytes and `values` values of this one when costs are computed. All
     /// pages are assumed to be compressed equally well.
-    pub fn share(self, length: u64, rows: u64) -> Self {
+    pub fn share(self, length: u64, values: u64) -> Self {
         let share = u128::from(self.uncompressed) * u128::from(length) / u128::from(self.length.max(1));
-        ColumnChunk { length, values: rows, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }
+        ColumnChunk { length, values, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }
     }
 
     /// Takes the properties that are kept from the footer's entry for a chunk. Negative numbers, which a

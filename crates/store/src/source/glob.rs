@@ -19,6 +19,15 @@ pub fn matches_name(pattern: &str, name: &str) -> bool {
     name_matches(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
 }
 
+/// Whether a pattern of a path, with `/` between its names, matches a path or a folder above it.
+pub(super) fn matches_path(pattern: &str, path: &str) -> bool {
+    let names = |text: &str| -> Vec<Vec<char>> {
+        text.split('/').filter(|name| !name.is_empty()).map(|name| name.chars().collect()).collect()
+    };
+    let (pattern, path) = (names(pattern), names(path));
+    (1..=path.len()).any(|depth| path_matches(&pattern, &path[..depth]))
+}
+
 /// A glob: the folder where it begins, and a pattern for each name of the path after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {

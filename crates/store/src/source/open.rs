@@ -1,6 +1,6 @@
 //! Opens a data set: resolves its locations, and returns a store and a catalogue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use object_store::ObjectStore;
 
 use super::clouds::{Address, MetadataCache, Options};
 use super::footer::{self, KeptFooters};
+use super::hub::HubPart;
 use super::index::{self, Packing};
 use super::list::{self, FileFilter, KeyTypes, none_kept};
 use super::remote::Remote;
@@ -61,6 +62,11 @@ pub struct Opening {
     pub is_packed: bool,
     /// Which versions of the tables at the locations are opened.
     pub versions: WantedVersions,
+    /// The part of a folder that is laid out like a data set of the Hugging Face hub; all by default.
+    pub part: HubPart,
+    /// The only files that are read, by their paths relative to the folder that all locations share; all by
+    /// default.
+    pub files: Option<BTreeSet<String>>,
 }
 
 /// Opens a data set like [`open`], with options. If a filter leaves out folders, the footers of their files
@@ -73,7 +79,7 @@ pub async fn open_with(
     options: &BTreeMap<String, String>,
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
-    let Opening { filter, differences, key_types, index, is_packed, versions } = opening;
+    let Opening { filter, differences, key_types, index, is_packed, versions, part, files } = opening;
     #[cfg(all(feature = "iceberg", feature = "network"))]
     let (locations, options) = &super::rest::resolved(locations, options).await?;
     let options = Options::new(options);
@@ -83,6 +89,10 @@ pub async fn open_with(
         None => store,
     };
     let mut snapshot = list::find(&store, targets, &versions).await?;
+    part.choose(&store, &mut snapshot).await?;
+    if let Some(files) = &files {
+        snapshot.keep(files)?;
+    }
     if !options.index()? {
         snapshot.indexes.iter_mut().for_each(|place| place.found = None);
     }

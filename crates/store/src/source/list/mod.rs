@@ -16,3 +16,4 @@ pub use key_types::KeyTypes;
 pub(super) use names::COMMON_METADATA;
 pub(super) use partition::settle;
 pub use partition::{FileFilter, none_kept};
+pub(super) use splits::several as several_splits;

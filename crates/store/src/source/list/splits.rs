@@ -44,7 +44,7 @@ struct SplitFiles<'a> {
 
 /// The warning about files of several splits, for files at these paths below `root`. Returns `None` if there
 /// is only one split, or if the names of most files show no split.
-pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(in crate::source) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let (mut all, mut found) = (0, BTreeMap::<Split, SplitFiles>::new());
     for path in paths {
         all += 1;
@@ -59,10 +59,10 @@ pub(super) fn several<'a>(root: &str, paths: impl IntoIterator<Item = &'a str>) 
     }
     let splits: Vec<String> =
         found.values().map(|SplitFiles { word, files, .. }| format!("{word} ({files})")).collect();
-    let first = found.values().next().map(|found| format!("{root}/{}", found.like)).unwrap_or_default();
+    let (word, first) = found.values().next().map(|found| (found.word, format!("{root}/{}", found.like)))?;
     Some(format!(
-        "{root} has files of several splits: {}. All of them are read as one data set; to read one split, name its files, such \
-         as {first}",
+        "{root} has files of several splits: {}. All of them are read as one data set; to read one split, pass split, such \
+         as {word:?}, or name its files, such as {first}",
         splits.join(", ")
     ))
 }

@@ -1,0 +1,146 @@
+"""``follow=`` for folders of plain files: each epoch has the files that the folder has when it begins, on all ranks, and a
+state finishes its epoch with the files that it was saved with."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+ROWS = 20
+
+
+class Launcher:
+    """A key-value store of a launcher, in this process."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: bytes) -> None:
+        self.values[key] = value
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+
+def add(folder: Path, name: str, first: int) -> None:
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"id": range(first, first + ROWS)}), folder / f"{name}.parquet", row_group_size=5)
+
+
+def made(folder: Path, rank: int = 0, world: int = 1, follow: Any = True, **options: Any) -> fb.Loader:
+    shuffle = fb.Shuffle(seed=3, window_rows=15, lanes=2)
+    shard = fb.Shard(rank=rank, world=world)
+    return fb.Loader(folder, follow=follow, shuffle=shuffle, global_batch_size=8, shard=shard, **options)
+
+
+def ids(batches: Any) -> list[int]:
+    return [number for batch in batches for number in batch["id"].tolist()]
+
+
+def test_an_epoch_has_the_files_that_the_folder_has_when_it_begins(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    add(folder, "b", 0)
+    with made(folder) as loader:
+        assert sorted(ids(loader)) == list(range(ROWS)) and loader.new_files == []
+        under_way = iter(loader)
+        first = next(under_way)
+        add(folder, "a", 100)
+        add(folder, "c", 200)
+        rest = ids(under_way)
+        assert sorted([*first["id"].tolist(), *rest]) == list(range(ROWS)), "not within an epoch"
+        grown = ids(loader)
+        assert loader.new_files == ["a.parquet", "c.parquet"]
+        assert sorted(grown) == sorted([*range(ROWS), *range(100, 100 + ROWS), *range(200, 200 + ROWS)])
+        with fb.Loader(folder, shuffle=fb.Shuffle(seed=3, window_rows=15, lanes=2), global_batch_size=8) as plain:
+            assert grown == ids(plain.epoch(2)), "in the order of a loader over these files"
+        assert sorted(ids(loader)) == sorted(grown) and loader.new_files == []
+        with pickle.loads(pickle.dumps(loader)) as copy:
+            add(folder, "d", 300)
+            assert len(ids(copy)) == 4 * ROWS
+        with pickle.loads(pickle.dumps(loader)) as copy:
+            assert copy.num_rows == 4 * ROWS
+    with fb.Loader(folder) as still:
+        assert still.new_files == []
+
+
+def test_a_state_finishes_its_epoch_with_the_files_that_it_was_saved_with(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    add(folder, "a", 0)
+    add(folder, "c", 100)
+    with made(folder) as loader:
+        under_way = iter(loader)
+        next(under_way)
+        state = json.loads(json.dumps(loader.state_dict()))
+        rest = ids(under_way)
+    for name, first in (("b", 200), ("d", 300)):
+        add(folder, name, first)
+    store = Launcher()
+    ranks = [made(folder, rank, 2, store) for rank in range(2)]
+    for one in ranks:
+        one.load_state_dict(state)
+    steps = list(zip(*ranks, strict=True))
+    assert sorted(ids(batch for step in steps for batch in step)) == sorted(rest)
+    # The next epoch has all files, in a loader that resumed and in one that did not.
+    with made(folder) as resumed:
+        resumed.load_state_dict(state)
+        assert ids(resumed) == rest
+        assert len(ids(resumed)) == 4 * ROWS and resumed.new_files == ["b.parquet", "d.parquet"]
+        after = resumed.state_dict()
+    with made(folder) as again:
+        again.load_state_dict(after)
+        assert len(ids(again)) == 4 * ROWS
+    # Many files are told apart if they come after all others.
+    for number in range(100):
+        add(folder, f"e{number:03}", 1_000 + 100 * number)
+    with made(folder) as resumed:
+        resumed.load_state_dict(after)
+        assert sorted(ids(resumed)) != [] and resumed.num_rows == 104 * ROWS
+    with fb.Loader(folder, shuffle=fb.Shuffle(seed=3, window_rows=15, lanes=2), global_batch_size=8) as still:
+        with pytest.raises(fb.StateMismatchError, match="104 files"):
+            still.load_state_dict(state)
+    # A file that was changed or removed is named or counted.
+    pq.write_table(pa.table({"id": range(ROWS)}), folder / "a.parquet", row_group_size=7)
+    (folder / "c.parquet").unlink()
+    with made(folder) as other, pytest.raises(fb.StateMismatchError, match="it was saved with 2 files and 40 rows"):
+        other.load_state_dict(state)
+
+
+def test_all_ranks_have_the_files_that_rank_0_found(tmp_path: Path) -> None:
+    folder, store = tmp_path / "data", Launcher()
+    add(folder, "b", 0)
+    ranks = [made(folder, rank, 2, store) for rank in range(2)]
+    assert sorted(ids([*ranks[0], *ranks[1]])) == list(range(ROWS))
+    add(folder, "a", 100)
+    first = iter(ranks[0])
+    # This file is added after rank 0 has looked.
+    add(folder, "c", 200)
+    second = iter(ranks[1])
+    expected = sorted([*range(ROWS), *range(100, 100 + ROWS)])
+    assert sorted(ids([*first, *second])) == expected and ranks[1].new_files == ["a.parquet"]
+    assert sorted(ids([*ranks[0], *ranks[1]])) == sorted([*expected, *range(200, 200 + ROWS)])
+    with pytest.raises(fb.InvalidError, match="follow=True with 2 ranks"):
+        made(folder, 0, 2)
+
+
+def test_sources_of_a_mix_grow(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for number, folder in enumerate(folders):
+        add(folder, "a", 1_000 * number)
+    sources = [(fb.Loader(folder, follow=True), 1) for folder in folders]
+    with fb.Mix(sources, stop="last", repeat=False, batch_size=8) as mix:
+        assert len(ids(mix)) == 2 * ROWS
+        add(folders[1], "b", 2_000)
+        assert len(ids(mix)) == 3 * ROWS and mix.new_files == ["b.parquet"]
+        state = mix.state_dict()
+        add(folders[0], "b", 3_000)
+    with fb.Mix(sources, stop="last", repeat=False, batch_size=8) as mix:
+        mix.load_state_dict(state)
+        assert len(ids(mix)) == 4 * ROWS
