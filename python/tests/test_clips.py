@@ -302,7 +302,9 @@ def test_boxes_and_masks_follow_the_clip_of_a_window(sized, image, frames):
     assert plain.keys() == clip.keys()
     assert all(same(plain[name], clip[name]) for name in plain)
     some = delivered(fb.Clip(image, frames=2, layout="NCTHW"))
-    assert same(some["frame"], {row: pixels[even(2, 4)].transpose(3, 0, 1, 2) for row, pixels in plain["frame"].items()})
+    assert same(
+        some["frame"], {row: pixels[even(2, 4)].transpose(3, 0, 1, 2) for row, pixels in plain["frame"].items()}
+    )
     assert same(some["boxes"], plain["boxes"]) and same(some["mask"], plain["mask"])
     if "frame.size" in plain:
         assert same(some["frame.size"], {row: sizes[even(2, 4)] for row, sizes in plain["frame.size"].items()})
@@ -318,7 +320,9 @@ def test_sizes_of_null_and_bad_images(tmp_path):
     assert batch["clip.size"][3].tolist() == [[0, 0], [0, 0]]
     assert batch["clip.size"][5].tolist() == [[0, 0], size_of(clips[5][1])]
     assert (batch["clip"][3] == 9).all() and (batch["clip"][5][0] == 9).all()
-    batch = next(iter(loader(data, decode={"clip": fb.Clip(fb.Image.fit(32), at_most=2)}, null_mask=["clip"], **options)))
+    batch = next(
+        iter(loader(data, decode={"clip": fb.Clip(fb.Image.fit(32), at_most=2)}, null_mask=["clip"], **options))
+    )
     assert [len(batch["clip.size"][row]) for row in (3, 4, 5)] == [0, 2, 2]
     with pytest.raises(fb.BadRowError, match=r'row 3, column "clip": null'):
         list(loader(data, decode=clip, **options))
@@ -486,10 +490,10 @@ def test_what_can_never_work_is_refused_with_the_next_move(data):
         with pytest.raises(fb.InvalidError, match=said):
             loader(data, columns=[column], decode={column: clip})
     following = {"frame": fb.Clip(CROP, draws="alone"), "pair": fb.Clip(CROP), "id": fb.Boxes(of="pair")}
-    with pytest.raises(fb.InvalidError, match="follows column \"pair\", a clip of the images of one row"):
+    with pytest.raises(fb.InvalidError, match='follows column "pair", a clip of the images of one row'):
         loader(data, columns=["id", "frame", "pair"], decode=following, samples=fb.Window(2))
     following["id"] = fb.Boxes(of="frame")
-    with pytest.raises(fb.InvalidError, match="follows column \"frame\", a clip whose images draw alone"):
+    with pytest.raises(fb.InvalidError, match='follows column "frame", a clip whose images draw alone'):
         loader(data, columns=["id", "frame", "pair"], decode=following, samples=fb.Window(2))
     with pytest.raises(fb.BadRowError, match="more than the 3 of `?at_most"):
         list(loader(data, columns=["clip"], decode={"clip": fb.Clip(CROP, at_most=3)}))
