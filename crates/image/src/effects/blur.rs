@@ -7,15 +7,10 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod lines;
 
 use super::super::spec::Size;
-
-/// The number of fractional bits of a weight.
-const WEIGHT_BITS: u32 = 15;
-/// The number of fractional bits of a level between the two steps.
-const LEVEL_BITS: u32 = 7;
-/// The number of values that are summed together.
-const BLOCK: usize = 32;
+use lines::{BLOCK, LEVEL_BITS, Lines, WEIGHT_BITS};
 
 /// Buffers for the steps of a blur, which a thread reuses for each image.
 #[derive(Default)]
@@ -112,15 +107,6 @@ fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let at = at.abs();
     (if at > last { 2 * last - at } else { at }) as usize
-}
-
-/// The values that a kernel sums up.
-#[derive(Clone, Copy)]
-struct Lines<'a> {
-    values: &'a [i16],
-    /// For each weight, the index of the first of neighbouring values. From there on, `values` must have a
-    /// whole number of blocks for the row that is made.
-    firsts: &'a [usize],
 }
 
 /// The weights of the blur along one axis.

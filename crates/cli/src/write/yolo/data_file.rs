@@ -20,7 +20,7 @@ const MAX_FOLDERS_UP: usize = 3;
 pub(super) struct DataFile {
     pub(super) names: Option<Vec<String>>,
     pub(super) points: Option<PointShape>,
-    /// What the user should know about the file.
+    /// A remark for the user on numbers in the file that disagree.
     pub(super) remark: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Refuses YAML that would take too much memory once it is parsed: an alias stands for a copy of its anchor, so
-//! a few nested aliases can stand for gigabytes.
+//! Refuses YAML that would take too much memory once it is parsed: an alias stands for a copy of its anchor,
+//! so a few nested aliases can stand for gigabytes.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, LEVEL_BITS, Lines, WEIGHT_BITS};
+use super::lines::{BLOCK, LEVEL_BITS, Lines, WEIGHT_BITS};
 
 /// The number of levels in a register.
 const LEVELS: usize = 16;
@@ -27,7 +27,8 @@ pub(super) fn across(weights: &[i16], lines: Lines<'_>, to: &mut [i16]) -> bool 
     true
 }
 
-/// Makes a row of bytes from sums along columns. Returns false, and leaves the target unchanged, without AVX2.
+/// Makes a row of bytes from sums along columns. Returns false, and leaves the target unchanged, without
+/// AVX2.
 pub(super) fn down(weights: &[i16], lines: Lines<'_>, to: &mut [u8]) -> bool {
     if !is_x86_feature_detected!("avx2") {
         return false;
