@@ -23,6 +23,8 @@ from pathlib import Path
 LOOPS = {
     "jpeg-crop": ("image", 1, (4, 36)),
     "jpeg-crop-float": ("image", 1, (4, 36)),
+    "jpeg-dino": ("image", 1, (2, 18)),
+    "jpeg-simclr": ("image", 1, (2, 34)),
     "png-tiny": ("image", 1, (50, 450)),
     "parquet-rows": ("row", 100_000, (1, 3)),
     # The table has 1,000 columns: the first of these two loops reads all of them, the second reads three.

@@ -10,7 +10,7 @@ use forebay::plan::{Deals, EpochOrder, OrderSpec, Split};
 use forebay::rows::read_part;
 use forebay::rows::{Selection, gather};
 use forebay::{Shard, Shuffle};
-use forebay_image::{RowKey, decode_into, encode_jpeg};
+use forebay_image::{RowKey, View, Workspace, decode_into, decode_views, encode_jpeg};
 use forebay_store::source;
 
 mod common;
@@ -46,8 +46,38 @@ fn decode(image: Image, encoded: Vec<u8>) -> Loop {
     })
 }
 
+fn photograph() -> Vec<u8> {
+    encode_jpeg(&picture(WIDTH, HEIGHT), WIDTH, HEIGHT, 93).expect("a JPEG")
+}
+
 fn jpeg(image: Image) -> Loop {
-    decode(image, encode_jpeg(&picture(WIDTH, HEIGHT), WIDTH, HEIGHT, 93).expect("a JPEG"))
+    decode(image, photograph())
+}
+
+/// Several views of one image, from one decoding.
+fn views(images: Vec<Image>) -> Loop {
+    let (encoded, workspace) = (photograph(), Workspace::of_loader(1 << 28, 1));
+    let mut slots: Vec<Vec<u8>> = images.iter().map(|image| vec![0; image.bytes_per_image()]).collect();
+    Box::new(move |round| {
+        let each = images.iter().zip(&mut slots).enumerate();
+        let key = |at: usize| RowKey((round << 8 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let views = each.map(|(at, (image, slot))| View::new(image, key(at), slot));
+        decode_views(&workspace, &encoded, &mut views.collect::<Vec<_>>()).expect("pixels");
+        black_box(&mut slots);
+    })
+}
+
+/// The views of DINO: two large crops and eight small ones.
+fn dino() -> Loop {
+    let crop = |side, scale| Image::random_resized_crop(side).scale(scale).flip();
+    let large = vec![crop(224, (0.25, 1.0)); 2];
+    views(large.into_iter().chain(vec![crop(96, (0.05, 0.25)); 8]).collect())
+}
+
+/// The two views of SimCLR, with its colours and blur.
+fn simclr() -> Loop {
+    let crop = Image::random_resized_crop(224).flip().color_jitter_with(0.8, 0.8, 0.8, 0.8, 0.2);
+    views(vec![crop.random_grayscale(0.2).gaussian_blur_with(0.5, 23, (0.1, 2.0)); 2])
 }
 
 fn png() -> Loop {
@@ -127,6 +157,8 @@ fn main() {
     let mut run = match name.as_str() {
         "jpeg-crop" => jpeg(crop()),
         "jpeg-crop-float" => jpeg(normalised()),
+        "jpeg-dino" => dino(),
+        "jpeg-simclr" => simclr(),
         "png-tiny" => png(),
         "parquet-rows" => rows(common::table, &[]),
         "parquet-wide" => rows(common::wide, &[]),

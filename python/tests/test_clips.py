@@ -17,6 +17,9 @@ ROWS = 48
 SEED = 17
 CROP = fb.Image.random_resized_crop(12, scale=(0.3, 1)).flip().color_jitter(0.4)
 WHOLE = fb.Image.resize(6, 8)
+# Images on a canvas, whose sizes are drawn.
+SHORTEST = fb.Image.random_shortest_size([12, 18, 24], 36, fill=7).flip()
+JITTER = fb.Image.scale_jitter((20, 24), scale_range=(0.4, 1.5), fill=9).flip()
 
 
 def picture(row: int, number: int, form: str = "JPEG") -> bytes:
@@ -209,10 +212,131 @@ def test_a_window_with_a_stride_has_every_so_manyth_row(data):
         fb.Window(3, stride=2, overlap=5)
 
 
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory) -> str:
+    """Writes images of differing sizes, with a box for each, in lists and in rows of their own."""
+    lists = pa.array([[sized_picture(row, number) for number in range(length(row))] for row in range(ROWS)])
+    frames = pa.array([sized_picture(row, 0) for row in range(ROWS)])
+    boxes = pa.array([[[2.0, 3.0, 10.0, 9.0]]] * ROWS, pa.list_(pa.list_(pa.float32(), 4)))
+    masks = pa.array([mask_of(sized_picture(row, 0)) for row in range(ROWS)])
+    columns = {"clip": lists, "frame": frames, "boxes": boxes, "mask": masks}
+    return write(tmp_path_factory.mktemp("sized"), columns)
+
+
+def sized_picture(row: int, number: int) -> bytes:
+    height, width = 14 + (row * 3 + number * 5) % 17, 15 + (row * 7 + number) % 16
+    pixels = np.random.default_rng((row, number)).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def mask_of(picture: bytes) -> bytes:
+    """Returns a mask of the size of a picture, with a class for each quarter."""
+    width, height = Image.open(io.BytesIO(picture)).size
+    classes = np.add.outer(np.arange(height) * 2 // height * 2, np.arange(width) * 2 // width).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(classes).save(file, "PNG")
+    return file.getvalue()
+
+
+def size_of(picture: bytes) -> list[int]:
+    width, height = Image.open(io.BytesIO(picture)).size
+    return [height, width]
+
+
+def test_images_of_a_clip_are_each_on_a_canvas_and_their_sizes_are_told(sized):
+    fit = fb.Image.fit(32, fill=114)
+    lists = [[sized_picture(row, number) for number in range(length(row))] for row in range(ROWS)]
+    fixed = loader(sized, columns=["id", "clip"], decode={"clip": fb.Clip(fit, frames=4, layout="NCTHW")})
+    assert fixed.columns == ["id", "clip", "clip.size"]
+    for batch in fixed:
+        assert batch["clip"].shape == (4, 3, 4, 32, 32)
+        assert (batch["clip.size"].shape, batch["clip.size"].dtype) == ((4, 4, 2), np.int32)
+        for row, clip, sizes in zip(batch["id"].tolist(), batch["clip"], batch["clip.size"].tolist(), strict=True):
+            images = [lists[row][number] for number in even(4, length(row))]
+            assert sizes == [size_of(image) for image in images]
+            assert np.array_equal(clip.transpose(1, 2, 3, 0), alone(images, fit, row, "clip"))
+            height, width = sizes[0]
+            stored = np.asarray(Image.open(io.BytesIO(images[0])))
+            assert np.array_equal(clip[:, 0, :height, :width].transpose(1, 2, 0), stored)
+            assert (clip[:, 0, height:] == 114).all() and (clip[:, 0, :, width:] == 114).all()
+    for batch in loader(sized, columns=["id", "clip"], decode={"clip": fb.Clip(fit, at_most=7)}):
+        assert isinstance(batch["clip.size"], fb.Ragged)
+        for row, clip, sizes in zip(batch["id"].tolist(), batch["clip"], batch["clip.size"], strict=True):
+            assert sizes.tolist() == [size_of(image) for image in lists[row]]
+            assert np.array_equal(clip, alone(lists[row], fit, row, "clip"))
+
+
+@pytest.mark.parametrize("image", [SHORTEST, JITTER])
+def test_a_clip_on_a_canvas_has_one_draw(data, image):
+    """All stored images have one size, so equal draws give them one delivered size."""
+    sizes = set()
+    for draws in ("together", "alone"):
+        counts = []
+        for batch in loader(data, columns=["id", "clip"], decode={"clip": fb.Clip(image, at_most=7, draws=draws)}):
+            for row, clip, drawn in zip(batch["id"].tolist(), batch["clip"], batch["clip.size"], strict=True):
+                counts.append(len({tuple(size) for size in drawn.tolist()}))
+                sizes |= {tuple(size) for size in drawn.tolist()}
+                if draws == "together":
+                    assert np.array_equal(clip, alone(CLIPS[row], image, row, "clip"))
+        assert (max(counts) == 1) == (draws == "together")
+    assert len(sizes) > 2
+
+
+@pytest.mark.parametrize("frames", ["together", "alone"])
+@pytest.mark.parametrize("image", [fb.Image.fit(32).flip(), JITTER, CROP])
+def test_boxes_and_masks_follow_the_clip_of_a_window(sized, image, frames):
+    window = fb.Window(4, overlap=False, frames=frames)
+    follow = {"boxes": fb.Boxes(of="frame"), "mask": fb.Mask(of="frame")}
+    options = {"columns": ["id", "frame", "boxes", "mask"], "samples": window}
+
+    def delivered(decoded) -> dict[str, dict[int, np.ndarray]]:
+        batches = list(loader(sized, decode={"frame": decoded, **follow}, **options))
+        names = [name for name in batches[0] if name not in ("id", "boxes")]
+        found = {name: by_id(batches, name) for name in names}
+        boxes = (zip(batch["id"][:, 0].tolist(), batch["boxes"], strict=True) for batch in batches)
+        return found | {"boxes": {row: np.stack([*of]) for each in boxes for row, of in each}}
+
+    plain, clip = delivered(image), delivered(fb.Clip(image))
+    assert plain.keys() == clip.keys()
+    assert all(same(plain[name], clip[name]) for name in plain)
+    some = delivered(fb.Clip(image, frames=2, layout="NCTHW"))
+    assert same(
+        some["frame"], {row: pixels[even(2, 4)].transpose(3, 0, 1, 2) for row, pixels in plain["frame"].items()}
+    )
+    assert same(some["boxes"], plain["boxes"]) and same(some["mask"], plain["mask"])
+    if "frame.size" in plain:
+        assert same(some["frame.size"], {row: sizes[even(2, 4)] for row, sizes in plain["frame.size"].items()})
+
+
+def test_sizes_of_null_and_bad_images(tmp_path):
+    clips: list = [[sized_picture(row, number) for number in range(2)] for row in range(ROWS)]
+    clips[3], clips[5] = None, [None, sized_picture(5, 0)]
+    options = {"shuffle": None, "batch_size": ROWS}
+    data = write(tmp_path, {"clip": pa.array(clips, pa.list_(pa.binary()))})
+    clip = {"clip": fb.Clip(fb.Image.fit(32, fill=7), frames=2)}
+    batch = next(iter(loader(data, decode=clip, fill_null={"clip": 9}, **options)))
+    assert batch["clip.size"][3].tolist() == [[0, 0], [0, 0]]
+    assert batch["clip.size"][5].tolist() == [[0, 0], size_of(clips[5][1])]
+    assert (batch["clip"][3] == 9).all() and (batch["clip"][5][0] == 9).all()
+    batch = next(
+        iter(loader(data, decode={"clip": fb.Clip(fb.Image.fit(32), at_most=2)}, null_mask=["clip"], **options))
+    )
+    assert [len(batch["clip.size"][row]) for row in (3, 4, 5)] == [0, 2, 2]
+    with pytest.raises(fb.BadRowError, match=r'row 3, column "clip": null'):
+        list(loader(data, decode=clip, **options))
+    skipping = loader(data, decode=clip, on_bad_row=fb.Skip(at_most=2), **options)
+    assert by_id(skipping).keys() == set(range(ROWS)) - {3, 5}
+    assert len(skipping.skipped()) == 2
+
+
 CASES = {
     "lists": ({"clip": fb.Clip(CROP, frames=3, sampling="random", layout="NCTHW")}, None, "clip"),
     "ragged": ({"clip": fb.Clip(CROP, at_most=7, draws="alone")}, None, "clip"),
     "windows": ({"frame": fb.Clip(CROP, frames=2, sampling="random")}, fb.Window(4, overlap=False), "frame"),
+    "canvas": ({"clip": fb.Clip(SHORTEST, at_most=7)}, None, "clip"),
+    "canvas of windows": ({"frame": fb.Clip(JITTER, frames=3)}, fb.Window(4, overlap=False), "frame"),
 }
 
 
@@ -358,12 +482,19 @@ def test_what_can_never_work_is_refused_with_the_next_move(data):
         ("clip", fb.Clip(CROP, frames=2, at_most=3), "leave one of them out"),
         ("clip", fb.Clip(CROP, at_most=3, layout="NCTHW"), "NCTHW for clips of different lengths"),
         ("clip", fb.Clip(CROP, at_most=3, sampling="random"), "without their number"),
-        ("clip", fb.Clip(fb.Image.fit(8), frames=2), "own shape"),
+        ("clip", fb.Clip(fb.Image.fit(8).ragged(), frames=2), "without a canvas"),
+        ("clip", fb.Clip(fb.Image.random_iou_crop(8, boxes="b"), frames=2), "around boxes"),
         ("frame", fb.Clip(CROP, frames=2), "windows of rows as samples"),
         ("id", fb.Clip(CROP, frames=2), "not encoded images"),
     ]:
         with pytest.raises(fb.InvalidError, match=said):
             loader(data, columns=[column], decode={column: clip})
+    following = {"frame": fb.Clip(CROP, draws="alone"), "pair": fb.Clip(CROP), "id": fb.Boxes(of="pair")}
+    with pytest.raises(fb.InvalidError, match='follows column "pair", a clip of the images of one row'):
+        loader(data, columns=["id", "frame", "pair"], decode=following, samples=fb.Window(2))
+    following["id"] = fb.Boxes(of="frame")
+    with pytest.raises(fb.InvalidError, match='follows column "frame", a clip whose images draw alone'):
+        loader(data, columns=["id", "frame", "pair"], decode=following, samples=fb.Window(2))
     with pytest.raises(fb.BadRowError, match="more than the 3 of `?at_most"):
         list(loader(data, columns=["clip"], decode={"clip": fb.Clip(CROP, at_most=3)}))
     clip = fb.Clip(CROP, frames=2, stride=3, sampling="random", draws="alone", layout="NTCHW")

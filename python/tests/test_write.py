@@ -356,7 +356,7 @@ def test_csv_has_the_types_of_its_fields(tmp_path: Path) -> None:
 
 def test_a_table_names_the_files_of_its_images(photos: Path, tmp_path: Path) -> None:
     names = sorted(str(path.relative_to(photos)) for path in photos.glob("*/*.jpg"))
-    table = tmp_path / "list.tsv"
+    table = photos.parent / "list.tsv"
     table.write_text("file\tlabel\n" + "".join(f"{photos / name}\t{number}\n" for number, name in enumerate(names)))
     write(table, tmp_path / "out", "--files", "file")
     rows = pq.read_table(tmp_path / "out").to_pylist()
@@ -368,7 +368,10 @@ def test_a_table_names_the_files_of_its_images(photos: Path, tmp_path: Path) -> 
     for text, words in [
         ("https://user:hunter2@acme.org/a.jpg", "--files reads files of this machine, and this is https://***@acme.org/a.jpg (copy"),
         ("data:image/png;base64,AAAA", "name the column in --base64"),
-        ("file:///nowhere/a.jpg", "nowhere/a.jpg"),
+        ("file:///nowhere/a.jpg", 'the path "file:///nowhere/a.jpg" leads out of the folder of the table'),
+        ("/etc/passwd", 'the path "/etc/passwd" leads out of the folder of the table (move the table'),
+        (f"{photos.name}/../../x.jpg", "leads out of the folder"),
+        (f"file://{photos}/nowhere.jpg", "this cannot be read: No such file"),
     ]:
         table.write_text(f"file\tlabel\n{text}\t1\n")
         error = refused(table, tmp_path / "out2", "--files", "file")
@@ -376,6 +379,12 @@ def test_a_table_names_the_files_of_its_images(photos: Path, tmp_path: Path) -> 
     table.write_text(f"file\tlabel\nfile://{photos / names[0]}\t1\n")
     write(table, tmp_path / "out4", "--files", "file")
     assert pq.read_table(tmp_path / "out4")["file"].to_pylist() == [(photos / names[0]).read_bytes()]
+    lines = photos.parent / "list.jsonl"
+    lines.write_text(json.dumps({"file": f"{photos.name}/{names[1]}"}) + "\n")
+    write(lines, tmp_path / "out5", "--files", "file")
+    assert pq.read_table(tmp_path / "out5")["file"].to_pylist() == [(photos / names[1]).read_bytes()]
+    lines.write_text(json.dumps({"file": "../secret"}) + "\n")
+    assert 'row 0, column "file": the path "../secret" leads out' in refused(lines, tmp_path / "out6", "--files", "file")
     assert "two of --files" in refused(table, tmp_path / "out3", "--files", "file", "--text", "file")
     assert 'no column "files"' in refused(table, tmp_path / "out3", "--files", "files")
 

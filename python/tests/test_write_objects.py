@@ -160,6 +160,14 @@ def test_identifiers_of_coco_may_be_floats(coco: Coco, tmp_path: Path) -> None:
         ({"iscrowd": "yes"}, 'annotations[1]: iscrowd is "yes", and not 0 or 1 at line 1 column'),
         ({"bbox": [1, 2, 3]}, "annotations[1]: invalid length 3, expected an array of length 4 at line 1 column"),
         ({"bbox": [float("nan"), 1, 2, 3]}, "annotations[1]: expected value at line 1 column"),
+        ({"bbox": [1, 2, 1e300, 3]}, "annotations[0]: number out of range at line 1 column"),
+        ({"bbox": [1, 2, 3, 2e30]}, "the annotation with the id 1: bbox: number 3 is 2"),
+        ({"keypoints": [1, -2e30, 2]}, "the annotation with the id 1: keypoints: number 1 is -2"),
+        (
+            {"segmentation": [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 1e300, 6]]},
+            "the annotation with the id 1: segmentation[1]: number 4 is 1e300 (coordinates are from -131070.0 to 131070.0)",
+        ),
+        ({"segmentation": [[1, 2, 3, 4, 131071, 6]]}, "segmentation[0]: number 4 is 131071.0"),
         ({"area": float("-inf")}, "if this is NaN or Infinity, which Python's json writes"),
     ],
 )
@@ -298,6 +306,33 @@ def test_key_points_of_yolo_without_their_shape_are_remarked_on(tmp_path: Path) 
     assert pq.read_table(tmp_path / "out4")["keypoints"].to_pylist()[0][0][0] == pytest.approx([21.6, 14.4])
 
 
+def test_labels_of_yolo_without_an_image_and_a_wrong_number_of_classes_are_told(tmp_path: Path) -> None:
+    yolo = Yolo(tmp_path, "nc: 3\n")
+    yolo.label(0, "0 0.5 0.5 0.25 0.25")
+    yolo.label(1)
+    for name, text in [("7", "0 0.5 0.5 0.25 0.25"), ("8", "0 0.5 0.5 0.5 0.5"), ("classes", "cat"), ("9", "")]:
+        (yolo.labels / f"{name}.txt").write_text(text)
+    said = remarks(yolo.images, tmp_path / "out", "--yolo")
+    assert f"there is no image for their annotations: 2 files, such as {yolo.labels / '7.txt'}" in said
+    assert "data.yaml has nc: 3, and 1 name: the names are taken" in said
+    yolo.data.write_text("names: [cat]\nnc: 1\n")
+    for name in ("7", "8"):
+        (yolo.labels / f"{name}.txt").unlink()
+    said = remarks(yolo.images, tmp_path / "out2", "--yolo")
+    assert "nc:" not in said and "no image" not in said
+
+
+def test_yaml_that_expands_to_gigabytes_is_refused_before(tmp_path: Path) -> None:
+    yolo = Yolo(tmp_path)
+    yolo.label(0, "0 0.5 0.5 0.25 0.25")
+    levels = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 12)]
+    yolo.data.write_text("\n".join(["names: [cat]", "a0: &a0 [x, x]", *levels]))
+    error = refused(yolo.images, tmp_path / "out", "--yolo")
+    assert "data.yaml: line 8: the values take too much memory" in error
+    yolo.data.write_text("names: &n [cat]\nothers: *n\n")
+    assert write(yolo.images, tmp_path / "out", "--yolo")["classes"] == ["cat"]
+
+
 def test_key_points_of_yolo_follow_crops(tmp_path: Path) -> None:
     yolo = Yolo(tmp_path, "kpt_shape: [2, 3]\n")
     yolo.label(0, "0 0.291667 0.375 0.25 0.375 0.208333 0.25 2 0.375 0.5 1")
@@ -309,6 +344,8 @@ def test_key_points_of_yolo_follow_crops(tmp_path: Path) -> None:
     yolo.label(0, "0 0.5 0.5 0.25 0.25 0.5 0.5 2")
     error = refused(yolo.images, tmp_path / "out2", "--yolo")
     assert "0.txt: line 1 is not a class, a box and 2 key points of 3 numbers each" in error and "kpt_shape" in error
+    yolo.label(0, "0 0.5 0.5 0.25 0.25 0.5 0.5 1e300 0.5 0.5 2")
+    assert "0.txt: line 1 is not" in refused(yolo.images, tmp_path / "out2", "--yolo")
     yolo.data.write_text("names: [cat]\nkpt_shape: [2, 2]\n")
     yolo.label(0, "0 0.5 0.5 0.25 0.25 0.5 0.5 0.25 0.25")
     write(yolo.images, tmp_path / "out3", "--yolo")

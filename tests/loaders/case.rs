@@ -6,7 +6,7 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::chance::Chance;
 use crate::filters::Compare;
-use crate::pictures::{DrawnClip, OF_OBJECTS, Pictures, augmented, of_objects};
+use crate::pictures::{DrawnClip, OF_OBJECTS, Pictures, augmented, of_objects, on_canvas};
 use crate::table::{COLUMNS, Layout, NullPattern, STACKED, TableOnDisk};
 
 /// Memory that is enough for everything in these tests, in bytes.
@@ -20,6 +20,9 @@ const OF_STACKS: u64 = 1 << 61;
 
 /// Changes a seed for the draws of pictures, so that they do not affect the other draws from that seed.
 const OF_PICTURES: u64 = 1 << 62;
+
+/// Changes a seed for the draws of images on a canvas, so that they do not affect the other draws from it.
+const OF_CANVASES: u64 = 1 << 59;
 
 /// How rows are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +140,9 @@ impl Case {
         };
         case.image = match pictures {
             Pictures::Objects => Some(of_objects(of_pictures)),
+            Pictures::Clips(_) if Chance::new(seed ^ OF_CANVASES).one_in(3) => {
+                Some(on_canvas(&mut Chance::new(seed ^ OF_CANVASES)))
+            }
             Pictures::Clips(_) => case.image.or_else(|| Some(image(of_pictures))),
             _ => case.image,
         };

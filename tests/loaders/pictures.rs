@@ -6,7 +6,9 @@ use forebay::image::{AutoAugment, Interpolation};
 use forebay::plan::{column_tag, view_key};
 use forebay::samples::Frames;
 use forebay::{Image, LoaderBuilder};
-use forebay_image::{Drawing, Drawn, Instance, Layout, RowKey, Workspace, decode_instance, decode_into};
+use forebay_image::{
+    Drawing, Drawn, Instance, Layout, RowKey, Size, Workspace, decode_instance, decode_into,
+};
 
 use crate::chance::Chance;
 use crate::table::{Object, TableOnDisk, polygon};
@@ -99,14 +101,28 @@ impl DrawnClip {
         (0..frames).map(|at| (place(at) * available as f64 / frames as f64) as usize).collect()
     }
 
+    /// The random numbers of image `number` of a row's list.
+    fn key(self, number: usize, key: RowKey) -> RowKey {
+        let alone = RowKey(view_key(key.0, column_tag("frame"), number as u32));
+        if self.draws == Frames::Alone { alone } else { key }
+    }
+
+    /// Returns the heights and widths of the images of a row's clip on their canvases.
+    pub(crate) fn sizes(self, image: &Image, files: &[Vec<u8>], key: RowKey) -> Vec<i32> {
+        let drawn = self.chosen(files.len(), key).into_iter().flat_map(|number| {
+            let Size { height, width } =
+                Drawn::probe(image, &files[number], self.key(number, key)).unwrap().target();
+            [height, width].map(|side| side as i32)
+        });
+        drawn.collect()
+    }
+
     /// Returns the number of images in a row's clip, and the bytes of the clip.
     pub(crate) fn expected(self, image: &Image, files: &[Vec<u8>], key: RowKey) -> (usize, Vec<u8>) {
         let image = if self.channels_first { image.clone().layout(Layout::Nchw) } else { image.clone() };
         let decoded = self.chosen(files.len(), key).into_iter().map(|number| {
-            let alone = RowKey(view_key(key.0, column_tag("frame"), number as u32));
-            let key = if self.draws == Frames::Alone { alone } else { key };
             let mut pixels = vec![0; image.bytes_per_image()];
-            decode_into(&image, &files[number], key, &mut pixels).unwrap();
+            decode_into(&image, &files[number], self.key(number, key), &mut pixels).unwrap();
             pixels
         });
         let decoded: Vec<Vec<u8>> = decoded.collect();
@@ -116,6 +132,15 @@ impl DrawnClip {
         let channel = image.bytes_per_image() / image.channels();
         let of = |number: usize| decoded.iter().flat_map(move |pixels| pixels.chunks(channel).nth(number));
         (decoded.len(), (0..image.channels()).flat_map(of).flatten().copied().collect())
+    }
+}
+
+/// Draws an image operation that keeps the aspect ratio of images, each on a canvas.
+pub(crate) fn on_canvas(chance: &mut Chance) -> Image {
+    match chance.below(3) {
+        0 => Image::fit((13, 11)).resize_shorter(9).fill([7.0; 3]).flip(),
+        1 => Image::random_shortest_size(vec![8, 10, 12], 16).centered().flip(),
+        _ => Image::scale_jitter(12).scale((0.5, 1.5)).vertical_flip(),
     }
 }
 

@@ -159,7 +159,9 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let views = case.views();
     let first = |name: &&'static str| if views.is_some() && *name == "image" { "image.a" } else { *name };
-    let others = views.iter().map(|_| "image.b");
+    let is_clip = matches!(case.pictures, Pictures::Clips(_));
+    let has_sizes = is_clip && case.decoded().is_some_and(Image::emits_size);
+    let others = views.iter().map(|_| "image.b").chain(has_sizes.then_some("frames.size"));
     let stacks = if case.stack { &["stack", "stack.mask"][..] } else { &[] };
     let asked = case.columns.iter().map(first).chain(others).chain(stacks.iter().copied());
     let asked: Vec<&str> = asked.collect();
@@ -176,6 +178,18 @@ fn compare(case: &Case, table: &TableOnDisk, epoch: u64, batch: &RecordBatch) ->
             match case.pictures {
                 Pictures::Clips(drawn) => clips(drawn, table, each, column, image),
                 _ => pixels(case, table, epoch, each, column, image),
+            }
+            continue;
+        }
+        if let (Some(image), "frames.size", Pictures::Clips(drawn)) = (decoded, name, case.pictures) {
+            for (row, &id) in ids.iter().enumerate() {
+                let expected = drawn.sizes(image, &table.frames(id).unwrap(), key_of(case, epoch, id));
+                let found = match column.as_list_opt::<i64>() {
+                    Some(lists) => lists.value(row),
+                    None => column.as_fixed_size_list().value(row),
+                };
+                let bytes = expected.into_iter().flat_map(i32::to_ne_bytes).collect::<Vec<u8>>();
+                assert!(bytes_of(&found) == bytes, "the sizes of the clip of row {id}");
             }
             continue;
         }

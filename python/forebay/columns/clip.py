@@ -27,9 +27,10 @@ class Clip:
     ``docs/recipes/clips.md``.
 
     The random changes are those that an :class:`Image` would get in this row, or in the first row of the
-    window. A bad or null image makes its whole row or window bad. All images of a clip have one size:
-    ``image`` cannot be an image of :meth:`Image.fit`. A cache keeps lists as they are stored, and the images
-    of windows as if there were no clip.
+    window. A bad or null image makes its whole row or window bad. If ``image`` keeps the aspect ratio, as
+    :meth:`Image.fit` does, each image is on a canvas of its own, and a column ``<column>.size`` has their heights and
+    widths: int32 of shape ``(N, frames, 2)``, or a :class:`Ragged` if clips differ in length. :meth:`Image.ragged` is
+    refused. A cache keeps lists as they are stored, and the images of windows as if there were no clip.
 
     Parameters
     ----------

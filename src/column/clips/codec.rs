@@ -1,11 +1,12 @@
-//! Decodes the images of a clip, one after the other, into one slot.
+//! Decodes the images of a clip, one after the other, into one slot, or writes the sizes that they have on
+//! their canvases.
 
 use std::sync::Arc;
 
 use forebay_arrow::datatypes::{DataType, Field, FieldRef};
 use forebay_arrow::names::TypeName;
-use forebay_base::{Error, ErrorKind, Result};
-use forebay_image::{Image, RowKey, Workspace, decode_within, needs_stable};
+use forebay_base::{Error, ErrorKind, Place, Result};
+use forebay_image::{Drawn, Form, Image, RowKey, Workspace, decode_within, needs_stable};
 
 use super::chosen::Chosen;
 use super::slots::{COUNT_BYTES, pack, spread, write_count};
@@ -13,8 +14,10 @@ use super::spec::Clip;
 use crate::column::cell::holds_bytes;
 use crate::column::codec::CELLS_PER_TASK;
 use crate::column::image::{check_stored, kept_forms, pixels_field, pixels_of_shape};
+use crate::column::ragged::{SIZE_BYTES, write_size};
+use crate::column::tensor::tensor_field;
 use crate::column::{
-    Cell, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, PackedValues, RowCells, ViewTag,
+    Cell, Codec, Column, DecodeCells, KeptForm, Noun, NullOptions, NullSlot, PackedValues, RowCells, ViewTag,
 };
 use crate::samples::Frames;
 
@@ -35,7 +38,21 @@ pub(crate) struct ClipCodec {
     takes_window: bool,
     /// The number that fills the slot of a null; `None` if a null is a bad row.
     null: Option<NullSlot>,
+    /// Whether another column follows the crop of the images.
+    is_followed: bool,
+    /// The column of the images, if the codec delivers their sizes and not their pixels.
+    sizes_of: Option<ClipColumn>,
 }
+
+/// The column of a clip's images.
+#[derive(Debug)]
+struct ClipColumn {
+    index: usize,
+    name: String,
+}
+
+/// The numbers of a size: a height and a width.
+const SIDES: usize = 2;
 
 impl ClipCodec {
     /// Creates the codec for a stored column. If samples are windows of rows, `window` has the number of this
@@ -75,9 +92,65 @@ impl ClipCodec {
             return Err(Error::invalid("NCTHW for clips of different lengths")
                 .hint("give the number of images with `frames`, or leave `layout` out"));
         }
-        let codec =
-            ClipCodec { image, chosen, frames, most, has_channels_first, are_together, takes_window, null };
-        Ok(codec)
+        Ok(ClipCodec {
+            image,
+            chosen,
+            frames,
+            most,
+            has_channels_first,
+            are_together,
+            takes_window,
+            null,
+            is_followed: false,
+            sizes_of: None,
+        })
+    }
+
+    /// Returns the codec for images whose crop other columns follow.
+    pub(crate) fn followed(self) -> Self {
+        ClipCodec { is_followed: true, ..self }
+    }
+
+    /// The column `<name>.size`, with the size that each image of the stored column `name` has on its canvas.
+    /// `index` is the index of that column.
+    ///
+    /// # Errors
+    /// A clip has too many images.
+    pub(crate) fn sizes(self, name: &str, index: usize) -> Result<Column> {
+        let delivered = format!("{name}.size");
+        let field = match self.frames {
+            Some(frames) => tensor_field(&delivered, &[frames, SIDES], DataType::Int32)?,
+            None => {
+                let size = tensor_field("item", &[SIDES], DataType::Int32)?;
+                Field::new(delivered, DataType::LargeList(Arc::new(size)), false)
+            }
+        };
+        let sizes = ClipCodec {
+            has_channels_first: false,
+            null: self.null.map(NullSlot::empty),
+            sizes_of: Some(ClipColumn { index, name: name.to_owned() }),
+            ..self
+        };
+        Ok(Column { codec: Codec::Cells(Arc::new(sizes)), field: Arc::new(field) })
+    }
+
+    /// The number of bytes that an image takes in a slot.
+    fn bytes_of_image(&self) -> usize {
+        if self.sizes_of.is_some() { SIZE_BYTES } else { self.image.bytes_per_image() }
+    }
+
+    /// The index of the column that holds the images, for a codec of the column `delivered`.
+    fn images_of(&self, delivered: usize) -> usize {
+        self.sizes_of.as_ref().map_or(delivered, |images| images.index)
+    }
+
+    /// Returns the error with the name of the column that holds the images. The codec of their pixels reports
+    /// the same error, so the row counts as bad once.
+    fn about_images(&self, error: Error) -> Error {
+        match &self.sizes_of {
+            Some(images) => error.at(Place::default().column(images.name.as_str())),
+            None => error,
+        }
     }
 
     /// Decodes the images of one clip, which are chosen among `available` images. `decode` gets the index of
@@ -92,7 +165,7 @@ impl ClipCodec {
         if available == 0 && self.frames.is_some() {
             return Err((0, Error::new(ErrorKind::BadRow, "an empty list where images are needed")));
         }
-        let each = self.image.bytes_per_image();
+        let each = self.bytes_of_image();
         let chosen = self.chosen.indices(available, key);
         if chosen.len() > self.most {
             let cause = format!("{} images, more than the {} of `at_most`", chosen.len(), self.most);
@@ -128,6 +201,10 @@ impl ClipCodec {
         slot: &mut [u8],
     ) -> Result<()> {
         let cell = cell.stable_if(|bytes| needs_stable(&self.image, bytes));
+        if self.sizes_of.is_some() {
+            write_size(slot, Drawn::probe(&self.image, cell, key)?.target());
+            return Ok(());
+        }
         decode_within(workspace, &self.image, cell, key, slot)
     }
 
@@ -174,7 +251,11 @@ impl DecodeCells for ClipCodec {
 
     fn slot(&self) -> usize {
         let count = if self.frames.is_none() { COUNT_BYTES } else { 0 };
-        self.most.saturating_mul(self.image.bytes_per_image()).saturating_add(count)
+        self.most.saturating_mul(self.bytes_of_image()).saturating_add(count)
+    }
+
+    fn image(&self) -> Option<usize> {
+        self.sizes_of.as_ref().map(|images| images.index)
     }
 
     fn takes_window(&self) -> bool {
@@ -194,9 +275,9 @@ impl DecodeCells for ClipCodec {
         slots: &mut [&mut [u8]],
     ) -> Result<Result<()>> {
         let [slot] = slots else { return Err(Error::new(ErrorKind::Internal, "a clip with several slots")) };
-        let Some(list) = row.list(column)? else {
+        let Some(list) = row.list(self.images_of(column))? else {
             if self.null.is_none() {
-                return Ok(Err(self.noun().null()));
+                return Ok(Err(self.about_images(self.noun().null())));
             }
             slot.fill(0);
             if self.frames.is_some() {
@@ -214,9 +295,11 @@ impl DecodeCells for ClipCodec {
                 None => self.fill_null(slot).ok_or_else(|| list.null(number, IMAGE)),
             }
         });
-        Ok(decoded.map_err(|(number, error)| match list.len() {
-            0 | 1 => error,
-            _ => error.about(&format!("image {number} of the list")),
+        Ok(decoded.map_err(|(number, error)| {
+            self.about_images(match list.len() {
+                0 | 1 => error,
+                _ => error.about(&format!("image {number} of the list")),
+            })
         }))
     }
 
@@ -228,8 +311,8 @@ impl DecodeCells for ClipCodec {
         workspace: &Workspace,
         slot: &mut [u8],
     ) -> Result<(), (usize, Error)> {
-        let mut copy = Vec::new();
-        self.decode_frames(rows.len(), key, slot, &mut |number, slot| {
+        let (column, mut copy) = (self.images_of(column), Vec::new());
+        let decoded = self.decode_frames(rows.len(), key, slot, &mut |number, slot| {
             let (row, own) = rows[number];
             let key = if self.are_together { key } else { own };
             match row.get(column, &mut copy)? {
@@ -237,7 +320,8 @@ impl DecodeCells for ClipCodec {
                 None if row.path(column).is_some() => Err(row.null(column, IMAGE)),
                 None => self.fill_null(slot).ok_or_else(|| row.null(column, IMAGE)),
             }
-        })
+        });
+        decoded.map_err(|(number, error)| (number, self.about_images(error)))
     }
 
     fn decode_null(&self, _: RowCells<'_>, _: &mut [u8]) -> Result<bool> {
@@ -248,7 +332,7 @@ impl DecodeCells for ClipCodec {
         if self.frames.is_some() {
             return Ok(None);
         }
-        pack(slots, self.slot(), self.image.bytes_per_image()).map(|counts| Some(PackedValues::Clips(counts)))
+        pack(slots, self.slot(), self.bytes_of_image()).map(|counts| Some(PackedValues::Clips(counts)))
     }
 
     fn cells_per_task(&self) -> usize {
@@ -266,10 +350,11 @@ impl DecodeCells for ClipCodec {
     /// The rows of a window have one image each, so these images can be kept in the same forms as without a
     /// clip. Lists of images are kept as they are stored.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
-        match self.takes_window {
-            true => kept_forms(&self.image, stored, |_| true),
-            false => Vec::new(),
+        if !self.takes_window || self.sizes_of.is_some() {
+            return Vec::new();
         }
+        let is_lost = self.is_followed && !self.image.kept_with_size();
+        kept_forms(&self.image, stored, |form| !is_lost || form == Form::Coefficients)
     }
 }
 

@@ -21,6 +21,9 @@ use forebay_arrow::datatypes::Field;
 /// otherwise each has as many images as its list, and a batch is a list of tensors. With windows the column
 /// has one image in each row, and a clip consists of the rows of a window.
 ///
+/// Images that keep their aspect ratio, as with [`Image::fit`], are each on a canvas, and a column
+/// `<column>.size` has their sizes: `[frames, 2]` for a clip, or a list of sizes if clips differ in length.
+///
 /// By default, all images of a clip get the same random crop, flip and change of colours: those that an
 /// [`Image`] would get in the same row, or in the first row of the window. A bad image makes its row or
 /// window a bad one.
@@ -167,11 +170,15 @@ impl Clip {
             return Err(Error::invalid("a clip of random images without their number")
                 .hint("give the number with frames"));
         }
-        if self.image.emits_size() || self.image.is_ragged() {
-            return Err(Error::invalid("a clip of images in their own shape").hint(
-                "all images of a clip have one size: crop them or stretch the whole image, or pass the Image \
-                 itself, without a clip, for the rows of a window",
+        if self.image.is_ragged() {
+            return Err(Error::invalid("a clip of images without a canvas").hint(
+                "all images of a clip have one size: leave ragged out, or pass the Image itself, without a \
+                 clip, for the rows of a window",
             ));
+        }
+        if self.image.crops_around().is_some() {
+            return Err(Error::invalid("a clip of images that are cropped around boxes")
+                .hint("one crop cannot follow the boxes of several images: give another crop"));
         }
         if self.image.emits_geometry() || self.image.follows().is_some() {
             return Err(Error::invalid("a clip of images that follow others or are followed")
@@ -183,8 +190,13 @@ impl Clip {
         Ok(())
     }
 
+    /// Whether the column `<column>.size` is delivered, with the size of each image on its canvas.
+    pub(crate) fn emits_size(&self) -> bool {
+        self.image.emits_size()
+    }
+
     /// How each image is decoded.
-    pub(super) fn image(&self) -> Image {
+    pub(crate) fn image(&self) -> Image {
         match self.layout {
             Some(ClipLayout::Ntchw | ClipLayout::Ncthw) => self.image.clone().layout(Layout::Nchw),
             Some(ClipLayout::Nthwc) | None => self.image.clone(),
@@ -204,7 +216,7 @@ impl Clip {
         self.layout == Some(ClipLayout::Ncthw)
     }
 
-    pub(super) fn are_drawn_together(&self) -> bool {
+    pub(crate) fn are_drawn_together(&self) -> bool {
         self.draws.are_together()
     }
 }
@@ -238,8 +250,8 @@ mod tests {
             (clip().stride(0), "stride of 0"),
             (clip().frames(2).at_most(3), "leave one"),
             (clip().sampling(FrameSampling::Random), "without their number"),
-            (Clip::new(Image::fit(8)), "own shape"),
-            (Clip::new(Image::fit(8).ragged()), "own shape"),
+            (Clip::new(Image::fit(8).ragged()), "without a canvas"),
+            (Clip::new(Image::random_iou_crop(8, "boxes")), "around boxes"),
             (Clip::new(Image::resize(8, 8).emit_geometry()), "leave of and emit_geometry out"),
             (Clip::new(Image::resize(8, 8).following("x")), "follow others"),
             (Clip::new(Image::resize(8, 8).layout(Layout::Nchw)).layout(ClipLayout::Nthwc), "leave one"),

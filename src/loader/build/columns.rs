@@ -17,7 +17,7 @@ use super::plain::plain;
 use super::stacks::without_stacked;
 use super::vectors::{after_vectors, mask_of_vectors};
 use crate::batch::{is_variable, longest};
-use crate::column::{ClipCodec, Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
+use crate::column::{Codec, Column, ColumnSpec, Declared, DecoderCodec, Pad, PadMaskCodec};
 use crate::loader::collate::SampleForm;
 
 /// The name of the added column with the number of each row.
@@ -93,7 +93,7 @@ impl LoaderBuilder {
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.other_views(read)?);
-        each.extend(self.geometries(read)?);
+        each.extend(self.geometries(read, &masked)?);
         let masks = self.pad_masks(read, stored, &each)?;
         each.extend(masks);
         each.extend(self.null_masks(read, &masked)?);
@@ -132,9 +132,7 @@ impl LoaderBuilder {
             insert(name, made(name, "decode", &image)?)?;
         }
         for (name, clip) in self.clips() {
-            let window = self.rows_of_window(name);
-            let clip =
-                |field: &Field| Column::decoded(ClipCodec::new(clip, field, window, nulls(name))?, field);
+            let clip = |field: &Field| Column::decoded(self.clip_codec(clip, field, name, masked)?, field);
             insert(name, made(name, "decode", &clip)?)?;
         }
         for (name, column) in self.viewed(read, masked)? {

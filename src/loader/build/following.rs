@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use forebay_arrow::datatypes::{Field, Schema};
+use forebay_arrow::datatypes::{DataType, Field, Schema};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::Image;
 use forebay_store::catalog::Projection;
@@ -13,8 +13,9 @@ use super::LoaderBuilder;
 use super::null_masks::Masked;
 use super::places::of_column;
 use crate::column::{
-    AlongCodec, Around, Boxes, BoxesCodec, Clip, Codec, Column, Follow, FollowImage, Followed, GeometryCodec,
-    ImageCodec, KeptBoxes, KeypointsCodec, MaskCodec, MasksCodec, NullOptions, PaddedCodec, SizeCodec,
+    AlongCodec, Around, Boxes, BoxesCodec, Clip, ClipCodec, Codec, Column, Follow, FollowImage, Followed,
+    GeometryCodec, ImageCodec, KeptBoxes, KeypointsCodec, MaskCodec, MasksCodec, NullOptions, PaddedCodec,
+    SizeCodec,
 };
 use crate::shard::column_tag;
 
@@ -37,6 +38,18 @@ impl LoaderBuilder {
             ImageCodec::new(image).shown_as(of).around(around).with_nulls(self.null_options(name, masked));
         let codec = codec.map_err(|error| error.at(of_column(name)))?;
         Ok(if is_followed { codec.followed() } else { codec })
+    }
+
+    /// The codec of a column that is delivered as clips.
+    pub(super) fn clip_codec(
+        &self,
+        clip: &Clip,
+        field: &Field,
+        name: &str,
+        masked: &Masked<'_>,
+    ) -> Result<ClipCodec> {
+        let codec = ClipCodec::new(clip, field, self.rows_of_window(name), self.null_options(name, masked))?;
+        Ok(if self.has_followers(name) { codec.followed() } else { codec })
     }
 
     /// Makes the columns that follow an image, and the columns that have an item for each box of another
@@ -245,16 +258,44 @@ impl LoaderBuilder {
         if let Some((column, view)) = self.view(image) {
             return self.followed_view(read, column, view);
         }
-        self.read_column(read, image, "of")?;
+        let field = self.read_column(read, image, "of")?;
+        let (column, name) = (read.index_of(image).unwrap_or_default(), image.to_owned());
+        if let Some(spec) = self.image_of_clip(field)? {
+            return Ok(Followed { column, name, image: spec, of: None, view: None, around: None });
+        }
         let Some(spec) = self.image(image) else {
             return Err(self.has_only_views(image).unwrap_or_else(|| {
                 Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
                     .hint(format!("add an Image for {image:?} to `decode`"))
             }));
         };
-        let column = read.index_of(image).unwrap_or_default();
         let around = self.around(read, image, spec)?;
-        Ok(Followed { column, name: image.to_owned(), image: spec.clone(), of: None, view: None, around })
+        Ok(Followed { column, name, image: spec.clone(), of: None, view: None, around })
+    }
+
+    /// The image that each row of a clip becomes; `None` for a column that is not delivered as clips. Columns
+    /// can follow the images of a clip if it consists of the rows of a window: each row then has one image,
+    /// and the random numbers that the row's other columns have.
+    fn image_of_clip(&self, field: &Field) -> Result<Option<Image>> {
+        let name = field.name();
+        let Some((_, clip)) = self.clips().find(|(column, _)| column == name) else { return Ok(None) };
+        let is_list = matches!(
+            field.data_type(),
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+        );
+        let Some((_, frames)) = self.rows_of_window(name).filter(|_| !is_list) else {
+            let cause = format!("follows column {name:?}, a clip of the images of one row");
+            return Err(Error::invalid(cause).hint(
+                "boxes, points, masks and other images follow clips of a window's rows: store an image in each \
+                 row, and pass a Window as `samples`",
+            ));
+        };
+        if frames.are_together() && !clip.are_drawn_together() {
+            let cause = format!("follows column {name:?}, a clip whose images draw alone");
+            return Err(Error::invalid(cause)
+                .hint("let all columns of a row draw alone: give the window `frames=\"alone\"`"));
+        }
+        Ok(Some(clip.image()))
     }
 
     /// The tag of each column, which gives the column other random numbers than other columns. It is made
@@ -274,15 +315,25 @@ impl LoaderBuilder {
 
     /// Makes the columns that tell how images were cropped, and the columns with the sizes of images that are
     /// padded to one size.
-    pub(super) fn geometries(&self, read: &Schema) -> Result<Vec<Column>> {
+    pub(super) fn geometries(&self, read: &Schema, masked: &Masked<'_>) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
+        let check_size = |name: &str| match read.index_of(name) {
+            Ok(_) => Err(Error::invalid("the sizes of images have the name of a stored column")
+                .hint("leave that column out of `columns`")
+                .at(of_column(name))),
+            Err(_) => Ok(()),
+        };
+        for (name, clip) in self.clips().filter(|(_, clip)| clip.emits_size()) {
+            let field = self.read_column(read, name, "decode")?;
+            let place = read.index_of(name).unwrap_or_default();
+            let sizes = self.clip_codec(clip, field, name, masked)?.sizes(name, place);
+            let sizes = sizes.map_err(|error| error.at(of_column(name)))?;
+            check_size(sizes.field.name())?;
+            columns.push(sizes);
+        }
         for (image, _) in self.images().filter(|(_, image)| image.emits_size()) {
             let codec = SizeCodec::new(self.followed(read, image)?);
-            if read.index_of(&codec.name()).is_ok() {
-                return Err(Error::invalid("the sizes of images have the name of a stored column")
-                    .hint("leave that column out of `columns`")
-                    .at(of_column(&codec.name())));
-            }
+            check_size(&codec.name())?;
             let field = codec.field()?;
             columns.push(Column { codec: Codec::Numbers(Arc::new(codec)), field });
         }

@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::source::shown;
 use rayon::prelude::*;
 
-use super::read::{beside, place, unreadable};
+use super::read::{below, place, unreadable};
 use super::values::ValueType;
 
 /// Base64 with or without padding.
@@ -146,18 +146,19 @@ fn bytes(form: CellForm, texts: &ArrayRef, table: &Path) -> Result<ArrayRef, (us
 fn meant(form: CellForm, text: &str, table: &Path) -> Result<Vec<u8>> {
     match form {
         CellForm::Path => {
-            let path = beside(table, text.strip_prefix("file://").unwrap_or(text));
-            std::fs::read(&path).map_err(|error| match text {
-                _ if text.starts_with("data:") => {
-                    Error::invalid("this is a data URI, and not the path of a file")
-                        .hint("name the column in --base64")
-                }
-                _ if text.contains("://") && !text.starts_with("file://") => {
-                    let cause = format!("--files reads files of this machine, and this is {}", shown(text));
-                    Error::new(ErrorKind::Unsupported, cause)
-                        .hint("copy the files to a folder, and name their paths from that of the table")
-                }
-                _ => unreadable(&path, &error).hint("paths are from the folder of the table that names them"),
+            let name = text.strip_prefix("file://").unwrap_or(text);
+            let folder = table.parent().unwrap_or(Path::new(""));
+            let path = below(folder, name).ok_or_else(|| {
+                no_path(text).unwrap_or_else(|| {
+                    let cause = format!("the path {text:?} leads out of the folder of the table");
+                    Error::new(ErrorKind::Corrupt, cause)
+                        .hint("move the table to a folder above the files, and give paths below that folder")
+                })
+            })?;
+            std::fs::read(&path).map_err(|error| {
+                no_path(text).unwrap_or_else(|| {
+                    unreadable(&path, &error).hint("paths are from the folder of the table that names them")
+                })
             })
         }
         CellForm::Base64 | CellForm::Value => {
@@ -175,4 +176,18 @@ fn meant(form: CellForm, text: &str, table: &Path) -> Result<Vec<u8>> {
             })
         }
     }
+}
+
+/// The error of a text that is not the path of a local file; `None` for other texts.
+fn no_path(text: &str) -> Option<Error> {
+    if text.starts_with("data:") {
+        let error = Error::invalid("this is a data URI, and not the path of a file");
+        return Some(error.hint("name the column in --base64"));
+    }
+    let is_url = text.contains("://") && !text.starts_with("file://");
+    is_url.then(|| {
+        let cause = format!("--files reads files of this machine, and this is {}", shown(text));
+        Error::new(ErrorKind::Unsupported, cause)
+            .hint("copy the files to a folder, and name their paths from that of the table")
+    })
 }

@@ -3,7 +3,7 @@
 mod file;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Component, Path};
+use std::path::Path;
 
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_image::{Instance, Size, compress_instance};
@@ -12,15 +12,17 @@ use rayon::prelude::*;
 use self::file::{Annotation, Category, CocoCounts, CocoFile, Identifier, ImageEntry, Segmentation};
 use super::boxes::{AnnotatedImage, AnnotatedImages, AnnotatedObject, Coordinates, ObjectForm};
 use super::folder::{self, DiskFile, FoundKind};
-use super::masks::{MaskForm, ObjectMask};
+use super::masks::{MAX_OUTLINE_COORDINATE, MaskForm, ObjectMask};
 use super::odd_boxes::OddBoxes;
-use super::read::{place, unreadable};
+use super::read::{below, place, unreadable};
 use crate::units::counted;
 
 /// How many numbers a key point has: x, y and its visibility.
 const POINT_NUMBERS: usize = 3;
 /// The fewest numbers of an outline that covers pixels: the x and y of three points.
 pub(super) const MIN_OUTLINE_NUMBERS: usize = 6;
+/// The largest coordinate of a box or a key point that loaders take.
+const MAX_COORDINATE: f64 = 1e30;
 /// How far a box may reach beyond its image without a remark, in pixels: programs round in several ways.
 const BOX_TOLERANCE: f64 = 1.0;
 
@@ -144,14 +146,11 @@ fn numbered(categories: Vec<Category>) -> Result<(Vec<String>, HashMap<Identifie
 impl ImageEntry {
     /// The image without its objects, if its file exists.
     fn found(&self, from: &Path) -> Result<AnnotatedImage> {
-        let path = from.join(&self.file_name);
-        let leads_out = Path::new(&self.file_name).components().any(|part| part == Component::ParentDir)
-            || !path.starts_with(from);
-        if leads_out {
+        let path = below(from, &self.file_name).ok_or_else(|| {
             let cause = format!("file_name {:?} leads out of the folder of the images", self.file_name);
-            return Err(Error::new(ErrorKind::Corrupt, cause)
-                .hint("give paths below that folder, or name a folder above as the first argument"));
-        }
+            Error::new(ErrorKind::Corrupt, cause)
+                .hint("give paths below that folder, or name a folder above as the first argument")
+        })?;
         let about = std::fs::metadata(&path).map_err(|error| {
             unreadable(&path, &error).hint("the first argument is the folder of the images that --coco lists")
         })?;
@@ -177,7 +176,10 @@ impl Annotation {
             }
             Some(bounds) => bounds,
         };
+        let about = |error: Error| error.about(&format!("the annotation with the id {}", self.id));
+        check_coordinates("bbox", &bounds, MAX_COORDINATE).map_err(about)?;
         let points = self.keypoints.unwrap_or_default();
+        check_coordinates("keypoints", &points, MAX_COORDINATE).map_err(about)?;
         let mask = match points.len().is_multiple_of(POINT_NUMBERS) {
             true => {
                 self.segmentation.map_or(Ok(ObjectMask::NONE), |segmentation| segmentation.mask(left_out))
@@ -187,7 +189,7 @@ impl Annotation {
                 Err(Error::new(ErrorKind::Corrupt, cause).hint("write x, y and the visibility of each"))
             }
         };
-        let mask = mask.map_err(|error| error.about(&format!("the annotation with the id {}", self.id)))?;
+        let mask = mask.map_err(about)?;
         left_out.without_mask += u64::from(mask == ObjectMask::NONE);
         Ok(Some(AnnotatedObject { bounds, label, mask, points }))
     }
@@ -202,6 +204,9 @@ impl Segmentation {
                     return Err(Error::new(ErrorKind::Corrupt, cause).hint("write x and y of each point"));
                 }
                 let before = outlines.len();
+                for (at, outline) in outlines.iter().enumerate() {
+                    check_coordinates(&format!("segmentation[{at}]"), outline, MAX_OUTLINE_COORDINATE)?;
+                }
                 outlines.retain(|outline| outline.len() >= MIN_OUTLINE_NUMBERS);
                 left_out.flat += (before - outlines.len()) as u64;
                 Ok(ObjectMask::Outlines(outlines))
@@ -216,6 +221,15 @@ impl Segmentation {
             }
         }
     }
+}
+
+/// Refuses a number that is not finite, or farther from 0 than `most`: loaders would refuse its row. `key` is
+/// the key of the numbers in the annotation.
+fn check_coordinates<N: Copy + Into<f64>>(key: &str, numbers: &[N], most: f64) -> Result<()> {
+    let is_far = |number: &N| !(-most..=most).contains(&(*number).into());
+    let Some(at) = numbers.iter().position(is_far) else { return Ok(()) };
+    let cause = format!("{key}: number {at} is {:?}", numbers[at].into());
+    Err(Error::new(ErrorKind::Corrupt, cause).hint(format!("coordinates are from -{most:?} to {most:?}")))
 }
 
 /// Remarks on the images of the folder that the annotations do not list, and on hidden files.

@@ -10,7 +10,10 @@ use forebay_arrow::buffer::OffsetBuffer;
 use forebay_arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use forebay_arrow::fail::OrFail;
 use forebay_base::{Error, ErrorKind, Result};
-use forebay_image::{Instance, Size, compress_instance};
+use forebay_image::{Image, Instance, Size, compress_instance};
+
+/// The largest coordinate of an outline that loaders draw.
+pub(super) const MAX_OUTLINE_COORDINATE: f64 = 2.0 * Image::MAX_SIDE as f64;
 
 /// The mask of an object.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! Reads local files, and names the file in each error.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
 
@@ -73,4 +73,41 @@ pub(super) fn json_hint<'a>(error: &serde_json::Error, otherwise: &'a str) -> &'
 /// The path of a file beside another one.
 pub(super) fn beside(file: &Path, name: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)
+}
+
+/// The path of a file whose `name` others wrote, in the folder or below it. The name is from the folder, or
+/// absolute. `None` if it leads out of the folder, so that nobody's table can name files such as keys.
+pub(super) fn below(folder: &Path, name: &str) -> Option<PathBuf> {
+    let name = Path::new(name);
+    if name.components().any(|part| part == Component::ParentDir) {
+        return None;
+    }
+    if !name.is_absolute() {
+        return Some(folder.join(name));
+    }
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let known = [std::path::absolute(here), here.canonicalize()];
+    let rest = known.iter().flatten().find_map(|folder| name.strip_prefix(folder).ok())?;
+    Some(folder.join(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_but_below_its_folder() {
+        let here = std::env::current_dir().unwrap();
+        for folder in ["", ".", "src", "/data/set"] {
+            let folder = Path::new(folder);
+            for out in ["../a", "a/../../b", "/etc/passwd", "/data/sets/a", "/data"] {
+                assert_eq!(below(folder, out), None, "{out} of {folder:?}");
+            }
+            for name in ["a.jpg", "./a/b.jpg", "a..b/c"] {
+                assert_eq!(below(folder, name), Some(folder.join(name)));
+            }
+            let whole = here.join(folder).join("a/b");
+            assert_eq!(below(folder, whole.to_str().unwrap()), Some(folder.join("a/b")));
+        }
+    }
 }

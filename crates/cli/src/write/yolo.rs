@@ -10,7 +10,9 @@
 //! ```
 
 mod data_file;
+mod yaml_size;
 
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use forebay_base::{Error, ErrorKind, Place, Result};
@@ -59,7 +61,8 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
         let error = Error::invalid("the folder holds no images").at(place(from));
         return Err(error.hint("name the folder of the images, such as yolo/images/train"));
     }
-    let DataFile { names, points } = DataFile::find(from)?;
+    let DataFile { names, points, remark } = DataFile::find(from)?;
+    remarks.extend(remark);
     let read: Vec<Option<Vec<YoloLine>>> =
         found.par_iter().map(|image| annotations(&labels_of(&image.path), points)).collect::<Result<_>>()?;
     let unlabelled = read.iter().filter(|lines| lines.is_none()).count();
@@ -74,6 +77,7 @@ pub(super) fn open(from: &Path) -> Result<AnnotatedImages> {
     check_named(&found, &read, classes.len())?;
     let has_outlines = check_outlines(&found, &read)?;
     remarks.extend(points_remark(lines(&found, &read).map(|(_, line)| line)));
+    remarks.extend(orphans_remark(&found, points)?);
     let mut odd = OddBoxes::default();
     for (_, line) in lines(&found, &read) {
         let [x, y, width, height] = line.bounds;
@@ -161,6 +165,33 @@ fn points_remark<'a>(mut lines: impl Iterator<Item = &'a YoloLine>) -> Option<St
     ))
 }
 
+/// A remark on files of annotations in the folders of the images' annotations that belong to no image. Other
+/// texts, such as a list of the classes, are not annotations.
+fn orphans_remark(found: &[DiskFile], shape: Option<PointShape>) -> Result<Option<String>> {
+    let known: HashSet<PathBuf> = found.iter().map(|image| labels_of(&image.path)).collect();
+    let folders: BTreeSet<&Path> = known.iter().filter_map(|file| file.parent()).collect();
+    let mut orphans: Vec<PathBuf> = Vec::new();
+    for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
+        for entry in std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))? {
+            let path = entry.map_err(|error| unreadable(folder, &error))?.path();
+            let is_text = path.extension().is_some_and(|ending| ending == "txt") && path.is_file();
+            if is_text && !known.contains(&path) && annotations(&path, shape).is_ok_and(has_lines) {
+                orphans.push(path);
+            }
+        }
+    }
+    let Some(first) = orphans.iter().min() else { return Ok(None) };
+    let number = counted(orphans.len() as u64, "file");
+    Ok(Some(format!(
+        "left out, since there is no image for their annotations: {number}, such as {}",
+        first.display()
+    )))
+}
+
+fn has_lines(lines: Option<Vec<YoloLine>>) -> bool {
+    lines.is_some_and(|lines| !lines.is_empty())
+}
+
 impl YoloLine {
     /// Parses a line, which has key points if their shape is given.
     fn of_text(number: usize, text: &str, shape: Option<PointShape>) -> Option<Self> {
@@ -173,7 +204,8 @@ impl YoloLine {
             let (bounds, points) = numbers.split_first_chunk::<BOX_NUMBERS>()?;
             let is_point = |point: &[f64]| {
                 let (coordinates, others) = point.split_at(2);
-                coordinates.iter().all(is_share) && others.iter().all(|number| number.is_finite())
+                // The visibility is written as a float of 32 bits.
+                coordinates.iter().all(is_share) && others.iter().all(|number| (*number as f32).is_finite())
             };
             let fits = points.len() == count * width && points.chunks(width).all(is_point);
             return if fits && bounds.iter().all(is_share) {

@@ -161,7 +161,18 @@ impl AutoAugment {
         }
     }
 
+    /// The method of torchvision's and Python's interface that makes this augmentation, as errors name it.
+    pub(super) fn method(&self) -> &'static str {
+        match self.policy {
+            Policy::Imagenet | Policy::Cifar10 | Policy::Svhn => "auto_augment",
+            Policy::Rand { .. } => "rand_augment",
+            Policy::TrivialWide { .. } => "trivial_augment_wide",
+            Policy::AugMix(_) => "aug_mix",
+        }
+    }
+
     fn validate(&self) -> Result<()> {
+        let method = self.method();
         let (num_ops, magnitude, bins) = match self.policy {
             Policy::Rand { num_ops, magnitude, num_magnitude_bins } => {
                 (num_ops, magnitude, num_magnitude_bins)
@@ -171,15 +182,15 @@ impl AutoAugment {
             Policy::AugMix(mix) => return mix.validate(),
         };
         if num_ops > MAX_OPS {
-            return Err(Error::invalid(format!("an augmentation of {num_ops} operations"))
+            return Err(Error::invalid(format!("{method} with {num_ops} operations"))
                 .hint(format!("give at most {MAX_OPS}")));
         }
         if !(2..=MAX_BINS).contains(&bins) {
-            return Err(Error::invalid(format!("an augmentation with {bins} magnitudes"))
+            return Err(Error::invalid(format!("{method} with {bins} magnitudes"))
                 .hint(format!("give 2 to {MAX_BINS}")));
         }
         if magnitude >= bins {
-            return Err(Error::invalid(format!("an augmentation of magnitude {magnitude} of {bins}"))
+            return Err(Error::invalid(format!("{method} of magnitude {magnitude} of {bins}"))
                 .hint("magnitudes are counted from 0: give one below num_magnitude_bins"));
         }
         Ok(())
@@ -366,12 +377,16 @@ impl Image {
     /// Refuses `emit_geometry` together with automatic augmentation, because the geometry cannot describe how
     /// the augmentation moves pixels.
     pub(crate) fn validate_geometry(&self) -> Result<()> {
-        if self.moves_pixels() && self.emit_geometry {
-            return Err(Error::invalid("emit_geometry with an automatic augmentation").hint(
+        match &self.auto_augment {
+            Some(augment) if self.emit_geometry => Err(Error::invalid(format!(
+                "emit_geometry with {}",
+                augment.method()
+            ))
+            .hint(
                 "its operations move pixels, which the column does not describe: leave one of the two out",
-            ));
+            )),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -385,10 +400,13 @@ mod tests {
     fn what_can_never_work_is_refused() {
         let image = || Image::resize(16, 20);
         for (image, said) in [
-            (image().auto_augment(AutoAugment::rand(2, 31)), "magnitude 31 of 31"),
-            (image().auto_augment(AutoAugment::rand(101, 0)), "101 operations"),
-            (image().auto_augment(AutoAugment::trivial_wide().num_magnitude_bins(1)), "with 1 magnitudes"),
-            (image().auto_augment(AutoAugment::svhn()).emit_geometry(), "emit_geometry with an automatic"),
+            (image().auto_augment(AutoAugment::rand(2, 31)), "rand_augment of magnitude 31 of 31"),
+            (image().auto_augment(AutoAugment::rand(101, 0)), "rand_augment with 101 operations"),
+            (
+                image().auto_augment(AutoAugment::trivial_wide().num_magnitude_bins(1)),
+                "trivial_augment_wide with 1 magnitudes",
+            ),
+            (image().auto_augment(AutoAugment::svhn()).emit_geometry(), "emit_geometry with auto_augment"),
             (
                 image().auto_augment(AutoAugment::rand(2, 9)).auto_augment(AutoAugment::trivial_wide()),
                 "a second automatic augmentation",

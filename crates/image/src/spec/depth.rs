@@ -67,7 +67,7 @@ impl Image {
             ("color_jitter", self.color_jitter.is_some()),
             ("random_grayscale", self.random_grayscale > 0.0),
             ("gaussian_blur", self.gaussian_blur.is_some()),
-            ("auto_augment", self.auto_augment.is_some()),
+            (self.auto_augment.map_or("", |augment| augment.method()), self.auto_augment.is_some()),
         ];
         match eight_bits_only.into_iter().chain(steps).find(|(_, is_on)| *is_on) {
             Some((name, _)) => Err(Error::invalid(format!("{name} with images of 16 bits"))

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use forebay_base::{Error, ErrorKind, Result};
 use yaml_rust2::{Yaml, YamlLoader};
 
+use super::yaml_size::check_size;
+use crate::units::counted;
 use crate::write::read::{place, read_file, unreadable, without_mark};
 
 /// The most key points of an object: a larger number is a typing error.
@@ -18,6 +20,8 @@ const MAX_FOLDERS_UP: usize = 3;
 pub(super) struct DataFile {
     pub(super) names: Option<Vec<String>>,
     pub(super) points: Option<PointShape>,
+    /// A remark for the user on numbers in the file that disagree.
+    pub(super) remark: Option<String>,
 }
 
 /// How key points are written: each object has `points` of them, and each of these takes `numbers` numbers,
@@ -34,6 +38,7 @@ impl DataFile {
         let Some(path) = data_file(from)? else { return Ok(DataFile::default()) };
         let text = String::from_utf8_lossy(without_mark(&read_file(&path)?)).into_owned();
         let damaged = |cause: String| Error::new(ErrorKind::Corrupt, cause).at(place(&path));
+        check_size(&text).map_err(|error| error.at(place(&path)))?;
         let documents = YamlLoader::load_from_str(&text)
             .map_err(|error| damaged(format!("this is not YAML: {error}")))?;
         let document = documents.first().unwrap_or(&Yaml::BadValue);
@@ -41,7 +46,8 @@ impl DataFile {
         let points = PointShape::of_yaml(&document["kpt_shape"]).map_err(|cause| {
             damaged(cause).hint("write the number of key points, and 2 or 3 for their numbers: [17, 3]")
         })?;
-        Ok(DataFile { names: Some(names), points })
+        let remark = count_remark(&path, &document["nc"], names.len());
+        Ok(DataFile { names: Some(names), points, remark })
     }
 }
 
@@ -80,6 +86,13 @@ fn data_file(from: &Path) -> Result<Option<PathBuf>> {
         }
     }
     Ok(None)
+}
+
+/// A remark on a number of classes, `nc`, that differs from the number of names.
+fn count_remark(path: &Path, count: &Yaml, names: usize) -> Option<String> {
+    let count = count.as_i64().filter(|count| usize::try_from(*count) != Ok(names))?;
+    let names = counted(names as u64, "name");
+    Some(format!("{} has nc: {count}, and {names}: the names are taken", path.display()))
 }
 
 /// The names of the classes.

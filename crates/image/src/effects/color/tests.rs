@@ -116,6 +116,38 @@ fn blocks_change_as_single_pixels_do_in_every_order() {
     }
 }
 
+/// Other processors than this one have other instructions, but the same pixels.
+#[test]
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "functions for processors with some extensions")]
+fn every_instruction_set_gives_the_same_pixels() {
+    let steps = [
+        ColourStep::Levels { factor: 1.3, offset: -20.5 },
+        ColourStep::Saturation { factor: 1.7, rest: -0.7 },
+        ColourStep::Hue(0.21),
+        ColourStep::Saturation { factor: 0.4, rest: 0.6 },
+        ColourStep::Hue(-0.48),
+    ];
+    let pixels: Vec<u8> =
+        (0..3 * 10_007_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+    for channels in [LUMA, RGB] {
+        let mut plain = pixels.clone();
+        let sum = pass_of(&steps, &mut plain, channels, true);
+        if is_x86_feature_detected!("avx2") {
+            let mut found = pixels.clone();
+            // SAFETY: the processor has AVX2.
+            assert_eq!(unsafe { pass_avx2(&steps, &mut found, channels, true) }, sum);
+            assert!(found == plain, "AVX2, {channels} channels");
+        }
+        if has_avx512() {
+            let mut found = pixels.clone();
+            // SAFETY: the processor has these extensions.
+            assert_eq!(unsafe { pass_avx512(&steps, &mut found, channels, true) }, sum);
+            assert!(found == plain, "AVX-512, {channels} channels");
+        }
+    }
+}
+
 #[test]
 fn every_hue_is_that_of_a_single_pixel() {
     for turns in [-0.5, -0.13, 0.0, 0.25, 0.5] {

@@ -4,7 +4,7 @@ use forebay_base::ErrorKind;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};
 
 use super::*;
-use crate::{Form, Layout, RowKey, decode_into, encode_jpeg};
+use crate::{AutoAugment, Form, Layout, RowKey, decode_into, encode_jpeg};
 
 const WIDTH: u32 = 40;
 const HEIGHT: u32 = 30;
@@ -235,6 +235,10 @@ fn depths_and_effects_that_do_not_fit_are_refused() {
             "gaussian_blur with images of 16 bits (it works on 8 bits: leave it out, or deliver uint8 or \
              floats without bit_depth 16)",
         ),
+        (wide().auto_augment(AutoAugment::svhn()), "auto_augment with images of 16 bits"),
+        (wide().auto_augment(AutoAugment::rand(2, 9)), "rand_augment with images of 16 bits"),
+        (wide().auto_augment(AutoAugment::trivial_wide()), "trivial_augment_wide with images of 16 bits"),
+        (wide().auto_augment(AutoAugment::aug_mix(3, 3)), "aug_mix with images of 16 bits"),
         (wide().normalize([0.5; 3], [0.5; 3]), "normalize with dtype uint16"),
         (Image::fit(8).fill([65_536.0; 3]).dtype(PixelType::U16), "whole numbers from 0 to 65535"),
     ] {
