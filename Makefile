@@ -65,7 +65,7 @@ dist: setup ## What users install, into dist/: wheel and program for each level 
 # -- Testing ------------------------------------------------------------------------------------------------------
 
 # With little of the optimiser: it takes long, and no test measures speed. `make wheel` by itself builds at full speed.
-test test-rust test-python lint: export CARGO_PROFILE_RELEASE_OPT_LEVEL ?= 1
+test test-rust test-arm test-python lint: export CARGO_PROFILE_RELEASE_OPT_LEVEL ?= 1
 
 .PHONY: test
 test: setup lint deny test-rust test-python docs ## Everything that CI runs
@@ -138,6 +138,21 @@ test-old-processor: setup ## The tests of images on an emulated processor withou
 	@$(STEP) "build the tests of images" cargo test --release --package forebay-image --no-run
 	@CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="qemu-x86_64 -cpu Nehalem" \
 		$(STEP) -v "tests of images" cargo test --quiet --release --package forebay-image --no-fail-fast
+
+test-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER := aarch64-linux-gnu-gcc
+# Where Debian's cross compiler has the libraries of the processor.
+test-arm: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER := qemu-aarch64 -L /usr/aarch64-linux-gnu
+ARM := cargo test --quiet --release --target aarch64-unknown-linux-gnu --package forebay-image --package forebay-base \
+	--package forebay-arrow --lib --tests
+.PHONY: test-arm
+test-arm: setup ## The tests of images, errors and conversions on an emulated aarch64
+	@$(STEP) "compiler and emulator for aarch64" tools/setup arm
+	@$(STEP) "build the tests for aarch64" $(ARM) --no-run
+	@$(STEP) -v "tests on aarch64" $(ARM) --no-fail-fast
+
+.PHONY: sanitize
+sanitize: setup ## Miri over unsafe code; needs a nightly Rust
+	@tools/sanitize
 
 .PHONY: test-python
 test-python: wheel ## The tests of the Python package, the examples and the README

@@ -3,6 +3,11 @@
 //!
 //! Users find these types in `forebay` itself.
 
+#[cfg(target_endian = "big")]
+compile_error!(
+    "forebay does not support big-endian processors: it reads numbers of Parquet pages and cache entries in place"
+);
+
 pub mod error;
 pub mod panics;
 pub mod paths;

@@ -94,6 +94,8 @@ mod format;
 mod formats;
 mod frame;
 mod geometry;
+#[cfg(target_arch = "x86_64")]
+mod halves;
 mod instance;
 mod jpeg;
 mod keep;

@@ -89,3 +89,35 @@ fn pixels_are_those_of_the_library() {
         "{in_strips} in strips, {with_avx2}, {far} of large scales"
     );
 }
+
+/// The code of no other crate runs here, so that Miri can run this test.
+#[test]
+fn strips_have_the_rows_of_the_whole() {
+    let mut draws = Draws::new(RowKey(8));
+    let mut resampler = Resampler::default();
+    for round in 0..if cfg!(miri) { 12 } else { 2_000 } {
+        let mut below = |most: u32| 1 + draws.below(most);
+        let channels = if below(2) == 1 { 1 } else { 3 };
+        let rect = Rect { x: 3, y: 5, width: below(50), height: below(40) };
+        let size = Size { height: below(20), width: below(30) };
+        let mirror = Mirror { across: below(2) == 1, down: below(2) == 1 };
+        let count = rect.width as usize * rect.height as usize * channels;
+        let pixels: Vec<u8> = (0..count).map(|_| (below(256) - 1) as u8).collect();
+        let decoded = Decoded { pixels: &pixels, rect, reduction: 1, channels, depth: Depth::Eight };
+        let [left, top, width, height] = [rect.x, rect.y, rect.width, rect.height].map(f64::from);
+        let sampling = Sampling { left, top, width, height, view: rect, resampling: Resampling::Bilinear };
+        let row = size.width as usize * channels;
+        let mut whole = vec![0; row * size.height as usize];
+        let target = ResizeTarget::Whole(&mut whole);
+        let is_done = resampler.in_registers(decoded, &sampling, size, mirror, target);
+        let mut found = vec![0; whole.len()];
+        let mut strip = vec![0; row * STRIP_ROWS];
+        let mut write = |first: usize, rows: &[u8]| found[first * row..][..rows.len()].copy_from_slice(rows);
+        let in_strips =
+            resampler.resample_in_strips(decoded, &sampling, size, mirror, &mut strip, &mut write);
+        assert_eq!(in_strips, is_done, "round {round}");
+        assert!(found == whole, "round {round}: {rect:?} to {size:?}, {mirror:?}");
+        let (least, most) = (pixels.iter().min(), pixels.iter().max());
+        assert!(!is_done || whole.iter().min() >= least && whole.iter().max() <= most, "round {round}");
+    }
+}

@@ -11,7 +11,18 @@ use super::paths::{exports, module, named, rust_files, without_tests};
 /// from layers on earlier lines.
 const FLOORS: [&[&str]; 13] = [
     // These are values and memory, which need no other module.
-    &["blend", "buffer", "depth", "draws", "exif", "format", "mask_type", "pixel_type", "workspace"],
+    &[
+        "blend",
+        "buffer",
+        "depth",
+        "draws",
+        "exif",
+        "format",
+        "halves",
+        "mask_type",
+        "pixel_type",
+        "workspace",
+    ],
     // These are errors for refused images, and the spec of an image.
     &["opened", "refuse", "spec"],
     &["affine", "geometry", "polygon", "repeat", "run_lengths", "unread"],

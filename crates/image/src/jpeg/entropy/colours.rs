@@ -12,6 +12,8 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod constants;
 mod row;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 pub(super) use row::{Chroma, Colours, MARGIN, REACH, Row};
 

@@ -14,6 +14,8 @@ mod constants;
 mod job;
 #[cfg(target_arch = "x86_64")]
 mod reduced;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 pub(super) use job::{Job, SIDE, TRANSFORMS, Transform};
 

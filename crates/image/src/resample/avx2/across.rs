@@ -11,6 +11,7 @@ use std::arch::x86_64::*;
 use super::super::target::STRIP_ROWS as ROWS;
 use super::super::weights::LineWeights;
 use super::constants::{MOST_PAIRS, PAIR, REGISTER};
+use crate::halves::store_halves;
 
 /// The number of halves of a register, and the numbers of bytes and of sums in a half.
 const HALVES: usize = 2;
@@ -167,10 +168,8 @@ fn write_rows_of<const PAIRS: usize, const IN_HALF: usize>(
         // here on. Bytes after this group are overwritten by the next group.
         unsafe {
             let to = to.add(group * in_register);
-            _mm_storel_epi64(to.cast(), first);
-            _mm_storeh_pd(to.add(row).cast(), _mm_castsi128_pd(first));
-            _mm_storel_epi64(to.add(2 * row).cast(), second);
-            _mm_storeh_pd(to.add(3 * row).cast(), _mm_castsi128_pd(second));
+            store_halves(first, to, to.add(row));
+            store_halves(second, to.add(2 * row), to.add(3 * row));
         }
     }
     for (group, lanes) in beyond.iter().enumerate() {

@@ -5,6 +5,8 @@ use super::expand::{self, Count, Escapes, Expand, PackedBlock};
 use crate::RowKey;
 use crate::draws::Draws;
 
+const ROUNDS: u32 = if cfg!(miri) { 40 } else { 20_000 };
+
 /// The vector functions that this machine can run.
 fn ways() -> Vec<(&'static str, (Expand, Count))> {
     #[cfg(target_arch = "x86_64")]
@@ -17,7 +19,7 @@ fn ways() -> Vec<(&'static str, (Expand, Count))> {
 #[test]
 fn all_ways_expand_alike() {
     let mut draws = Draws::new(RowKey(1));
-    for round in 0..20_000 {
+    for round in 0..ROUNDS {
         let (density, zeros) = (1 + draws.below(64), 1 + draws.below(16));
         let length = 1 + draws.below(63);
         let bitmap = (0..length).fold(0, |bits: u64, at| bits | u64::from(draws.below(64) < density) << at);

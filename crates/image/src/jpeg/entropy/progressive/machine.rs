@@ -67,13 +67,15 @@ mod tests {
     use crate::RowKey;
     use crate::draws::Draws;
 
+    const ROUNDS: u32 = if cfg!(miri) { 40 } else { 20_000 };
+
     #[test]
     fn plain_code_does_what_the_instructions_do() {
         if !avx2::is_here() {
             return;
         }
         let mut draws = Draws::new(RowKey(1));
-        for _ in 0..20_000 {
+        for _ in 0..ROUNDS {
             let mut mask = || (0..64).fold(0, |mask, _| mask << 1 | u64::from(draws.below(3) == 0));
             let (bits, which, negative) = (mask(), mask(), mask());
             assert_eq!(Plain::deposit(bits, which), Instructions::deposit(bits, which));

@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 use super::super::block::Block;
 use super::constants::*;
 use super::job::{Job, SIDE, Transform};
+use crate::halves::store_halves;
 
 /// The number of bits that the first pass rounds away, in the type that shift instructions take.
 const FIRST: i32 = FIRST_SHIFT as i32;
@@ -127,9 +128,7 @@ unsafe fn write(pixels: [__m256i; 4], starts: [usize; BLOCKS], pitch: usize, sam
             // SAFETY: the caller guarantees that eight rows of eight bytes are within `samples`.
             unsafe {
                 let first = samples.as_mut_ptr().add(start + 2 * pair * pitch);
-                let second = first.add(pitch);
-                _mm_storel_epi64(first.cast(), bytes);
-                _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
+                store_halves(bytes, first, first.add(pitch));
             }
         }
     }

@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 
 use super::constants::*;
 use super::job::{Job, SIDE, TRANSFORMS, Transform};
+use crate::halves::store_halves;
 
 /// The transform, if this processor has the required instructions.
 pub(super) fn transform() -> Option<Transform> {
@@ -103,9 +104,7 @@ unsafe fn write(pixels: [__m512i; 4], job: &Job<'_>, samples: &mut [u8]) {
             // SAFETY: the caller guarantees that eight rows of eight bytes are within `samples`.
             unsafe {
                 let first = samples.as_mut_ptr().add(job.start + offset + 2 * pair * job.pitch);
-                let second = first.add(job.pitch);
-                _mm_storel_epi64(first.cast(), bytes);
-                _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
+                store_halves(bytes, first, first.add(job.pitch));
             }
         }
     }
