@@ -82,7 +82,7 @@ fn pixels_are_those_of_floats_within_a_level() {
 #[test]
 fn plain_code_gives_the_pixels_of_vector_instructions() {
     let mut draws = Draws::new(RowKey(5));
-    for _ in 0..300 {
+    for _ in 0..if cfg!(miri) { 12 } else { 300 } {
         let kernel = 1 + 2 * (1 + draws.below(39)) as usize;
         let Some(kernel) = Kernel::new(kernel, draws.uniform((0.3, 9.0))) else { continue };
         let row = 1 + draws.below(150) as usize;
