@@ -23,7 +23,8 @@ DEMO := .demo
 BENCH := .bench
 # Words for benches/peers, and the environments that it installs; all if empty.
 PEERS ?=
-# Words for tools/soak.
+# Words for tools/sanitize and tools/soak.
+SANITIZE ?=
 SOAK ?=
 VENVS ?=
 
@@ -151,8 +152,8 @@ test-arm: setup ## The tests of images, errors and conversions on an emulated aa
 	@$(STEP) -v "tests on aarch64" $(ARM) --no-fail-fast
 
 .PHONY: sanitize
-sanitize: setup ## Miri over unsafe code; needs a nightly Rust
-	@tools/sanitize
+sanitize: setup ## Miri and AddressSanitizer over unsafe code; needs a nightly Rust (SANITIZE=miri)
+	@tools/sanitize $(SANITIZE)
 
 .PHONY: test-python
 test-python: wheel ## The tests of the Python package, the examples and the README

