@@ -168,8 +168,7 @@ fn blocks_beyond_the_buffer_are_refused() {
                     pitch: at.pitch,
                 };
                 let mut samples = vec![UNTOUCHED; at.bytes];
-                let refused =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| transform(&job, &mut samples)));
+                let refused = forebay_base::panics::caught(|| transform(&job, &mut samples));
                 assert!(refused.is_err(), "{side} samples from {start}");
             }
         }
