@@ -500,8 +500,7 @@ def opened(
     only: list[str] | None = None,
 ) -> Dataset:
     """Opens a data set, without the folders that ``filter`` excludes. With ``only``, it has only the files at these
-    relative paths. If a ``fingerprint`` is given, as for a
-    data set that was pickled, the files must still have it."""
+    relative paths. If a ``fingerprint`` is given, as for a data set that was pickled, the files must still have it."""
     dataset = Dataset.__new__(Dataset)
     dataset._open(
         urls, storage_options, merge_schema, partition_types, table, filter, versions=versions, part=part, only=only

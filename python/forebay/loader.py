@@ -568,10 +568,11 @@ class Loader:
                 None if follow is None else follow.newest(dataset, number, _reopener(of_source))
                 for follow, dataset, of_source in followed
             ]
-            before = self._paths()
+            self._added = []
             if any(one is not None for one in newest):
+                before = self._paths()
                 self._take(self._at(newest, self._native.beginning(number)))
-            self._added = [sorted(now - then) for then, now in zip(before, self._paths(), strict=True)]
+                self._added = [sorted(now - then) for then, now in zip(before, self._paths(), strict=True)]
         return number
 
     def _paths(self) -> list[set[str]]:
