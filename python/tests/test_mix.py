@@ -752,6 +752,22 @@ def test_weights_by_tokens_are_divided_by_the_mean_tokens_of_a_sample(tmp_path: 
             fb.Mix(sources([1, 1], kind), by="tokens")
 
 
+def test_weights_by_a_cost_that_rounding_would_change_are_refused(tmp_path: Path) -> None:
+    for name, cost in (("short", 20), ("long", 200_000)):
+        pq.write_table(pa.table({"n": [cost] * 50}), tmp_path / f"{name}.parquet")
+
+    def made(weights: list[float]) -> fb.Mix:
+        files = [tmp_path / "short.parquet", tmp_path / "long.parquet"]
+        return fb.Mix(list(zip(files, weights, strict=True)), by="n", batch_size=8)
+
+    with pytest.raises(fb.InvalidError, match=r"source 1 would have to give 0\.0000020 .* for 0\.0200 of the cost"):
+        made([0.98, 0.02])
+    with made([0.1, 0.9]) as mix:
+        assert mix.weights == pytest.approx([0.1, 0.9], rel=0.05)
+        with pytest.raises(fb.InvalidError, match="rounded to 100,000ths"):
+            mix.set_weights([0.98, 0.02])
+
+
 def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, Path]) -> None:
     def counts(batches: Iterable[Any]) -> list[int]:
         return [batch["source"].tolist().count(1) for batch in batches]

@@ -389,11 +389,34 @@ fn scheduled(
     Ok(all)
 }
 
+/// The most that rounding may change the share of a source, relative to it, if weights count a cost.
+const MAX_ROUNDING: f64 = 0.05;
+
 /// Turns weights into weights that count samples. If they count a cost, each is divided by the mean cost of a
 /// sample of its source.
+///
+/// # Errors
+/// Fails if a weight is invalid, or if the shares of samples cannot be rounded without changing that of a source
+/// considerably.
 fn by_samples(weights: &[f64], means: Option<&[f64]>) -> Result<Weights> {
     let given = Weights::new(weights)?;
     let Some(means) = means else { return Ok(given) };
     let divided: Vec<f64> = weights.iter().zip(means).map(|(weight, mean)| weight / mean).collect();
-    Weights::new(&divided)
+    let samples = Weights::new(&divided)?;
+    let (sum, all): (f64, f64) = (weights.iter().sum(), divided.iter().sum());
+    for (source, (weight, divided)) in weights.iter().zip(&divided).enumerate() {
+        let share = samples.part(source) as f64 / samples.sum() as f64;
+        if (share - divided / all).abs() > MAX_ROUNDING * divided / all {
+            let of_samples = divided / all;
+            let cause = format!(
+                "source {source} would have to give {of_samples:.7} of the samples for {:.4} of the cost, and \
+                 shares of samples are rounded to 100,000ths",
+                weight / sum
+            );
+            return Err(Error::invalid(cause).hint(
+                "give it a larger weight, or make its samples smaller; without `by`, weights count samples",
+            ));
+        }
+    }
+    Ok(samples)
 }

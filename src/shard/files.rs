@@ -1,11 +1,13 @@
 //! A summary of a data set's files, which is saved with a position (the saved state of a run). It takes a few
 //! hundred bytes, however many files there are, and shows which files were added, removed or changed since.
 //!
-//! Each file has a digest of its path and content. There are two tables of buckets. In each table, the path
+//! Each file has a digest of its path and content. There are three tables of buckets. In each table, the path
 //! of the file chooses a bucket, and a bucket holds the exclusive or of the digests of its files. So the
 //! exclusive or of a saved bucket and a present one contains only the digests of files that differ: if it
-//! equals the digest of a present file, that file was added. A file that changed is in buckets that differ in
-//! both tables, which is unlikely for a file that did not change.
+//! equals the digest of a present file, that file was added, and its digest is taken out of its other buckets
+//! (as in Eppstein and others, "What's the Difference? Efficient Set Reconciliation without Prior Context",
+//! 2011). A file that changed is in buckets that differ in all tables, which is unlikely for a file that did
+//! not change.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The number of tables.
-const TABLES: usize = 2;
+const TABLES: usize = 3;
 /// The number of buckets in each table.
-const BUCKETS: usize = 32;
+const BUCKETS: usize = 21;
 
 /// The most added or changed files that a message names by their paths.
 const NAMES_SHOWN: usize = 3;
@@ -29,7 +31,7 @@ pub struct SavedFiles {
     pub files: u64,
     /// The number of rows in the files.
     pub rows: u64,
-    /// The buckets of the first table and then of the second, with eight hexadecimal digits for a bucket.
+    /// The buckets of all tables, one table after the other, with eight hexadecimal digits for a bucket.
     sums: String,
 }
 
@@ -49,7 +51,7 @@ impl CountedFile<'_> {
     /// The bucket of the file in each table.
     fn buckets(&self) -> [usize; TABLES] {
         let hash = xxh3_64(self.path.as_bytes());
-        [0, 1].map(|table| table * BUCKETS + (hash >> (32 * table)) as usize % BUCKETS)
+        [0, 1, 2].map(|table| table * BUCKETS + (hash >> (21 * table)) as usize % BUCKETS)
     }
 }
 

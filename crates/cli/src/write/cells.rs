@@ -12,7 +12,7 @@ use forebay_base::{Error, ErrorKind, Place, Result};
 use forebay_store::source::shown;
 use rayon::prelude::*;
 
-use super::read::{below, place, unreadable};
+use super::read::{below, place, read_regular, unreadable};
 use super::values::ValueType;
 
 /// Base64 with or without padding.
@@ -155,7 +155,7 @@ fn meant(form: CellForm, text: &str, table: &Path) -> Result<Vec<u8>> {
                         .hint("move the table to a folder above the files, and give paths below that folder")
                 })
             })?;
-            std::fs::read(&path).map_err(|error| {
+            read_regular(&path)?.map_err(|error| {
                 no_path(text).unwrap_or_else(|| {
                     unreadable(&path, &error).hint("paths are from the folder of the table that names them")
                 })

@@ -32,7 +32,22 @@ pub(super) fn place(path: &Path) -> Place {
 
 /// Reads a whole file.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| unreadable(path, &error))
+    read_regular(path)?.map_err(|error| unreadable(path, &error))
+}
+
+/// Reads a whole file, and leaves it to the caller to say why it cannot be read.
+///
+/// # Errors
+/// Fails if this is a pipe or a device, which may have no end.
+pub(super) fn read_regular(path: &Path) -> Result<std::io::Result<Vec<u8>>> {
+    // Opening a pipe waits for a writer, so its kind is looked up before.
+    match std::fs::metadata(path) {
+        Ok(about) if !about.is_file() && !about.is_dir() => {
+            let error = Error::invalid("this is a pipe or a device, not a regular file").at(place(path));
+            Err(error.hint("copy what it gives to a file, and name that file"))
+        }
+        _ => Ok(std::fs::read(path)),
+    }
 }
 
 /// A text without its byte order mark.
@@ -79,11 +94,19 @@ pub(super) fn beside(file: &Path, name: &str) -> PathBuf {
 /// absolute. `None` if it leads out of the folder, so that nobody's table can name files such as keys.
 pub(super) fn below(folder: &Path, name: &str) -> Option<PathBuf> {
     let name = Path::new(name);
+    if !name.is_absolute() {
+        let mut within = PathBuf::new();
+        for part in name.components() {
+            match part {
+                Component::ParentDir if !within.pop() => return None,
+                Component::ParentDir | Component::CurDir => {}
+                part => within.push(part),
+            }
+        }
+        return Some(folder.join(within));
+    }
     if name.components().any(|part| part == Component::ParentDir) {
         return None;
-    }
-    if !name.is_absolute() {
-        return Some(folder.join(name));
     }
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let known = [std::path::absolute(here), here.canonicalize()];
@@ -95,16 +118,25 @@ pub(super) fn below(folder: &Path, name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_refused_and_not_read() {
+        let refused = read_file(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(refused.contains("not a regular file") && refused.contains("/dev/zero"), "{refused}");
+    }
+
     #[test]
     fn a_name_leads_nowhere_but_below_its_folder() {
         let here = std::env::current_dir().unwrap();
         for folder in ["", ".", "src", "/data/set"] {
             let folder = Path::new(folder);
-            for out in ["../a", "a/../../b", "/etc/passwd", "/data/sets/a", "/data"] {
+            for out in ["../a", "a/../../b", "a/../../a/b", "/etc/passwd", "/data/sets/a", "/data"] {
                 assert_eq!(below(folder, out), None, "{out} of {folder:?}");
             }
-            for name in ["a.jpg", "./a/b.jpg", "a..b/c"] {
-                assert_eq!(below(folder, name), Some(folder.join(name)));
+            for (name, path) in
+                [("a.jpg", "a.jpg"), ("./a/b.jpg", "a/b.jpg"), ("a/../b", "b"), ("a..b/c", "a..b/c")]
+            {
+                assert_eq!(below(folder, name), Some(folder.join(path)));
             }
             let whole = here.join(folder).join("a/b");
             assert_eq!(below(folder, whole.to_str().unwrap()), Some(folder.join("a/b")));

@@ -16,6 +16,7 @@ use super::list::{pinned, several_splits};
 use super::store::Store;
 use crate::snapshot::Snapshot;
 use card::{BY_GLOB, Config};
+use names::UnfitNames;
 
 /// The name of the card.
 const CARD: &str = "README.md";
@@ -95,10 +96,21 @@ impl HubPart {
             let splits = config.splits.iter().map(|(split, _)| split.as_str());
             return Err(self.no_split(splits, &format!("configuration {:?} of the card", config.name)));
         }
+        // A path without wildcards names a file that has to be there.
+        let is_path = |pattern: &&&String| !pattern.contains(['*', '?', '[', '{']);
+        let mut named = patterns.iter().filter(is_path);
+        let missing = named.find(|pattern| !paths.iter().any(|path| matches_path(pattern, path)));
         let found: Vec<bool> =
             paths.iter().map(|path| patterns.iter().any(|pattern| matches_path(pattern, path))).collect();
         if found.contains(&true) {
-            return Ok(found);
+            return match missing {
+                Some(missing) => Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("the card lists {missing}, which is not there"),
+                )
+                .hint("complete the copy of the data set, or name the files by a glob, without `split` and `config`")),
+                None => Ok(found),
+            };
         }
         let listed: Vec<&str> = patterns.iter().map(|pattern| pattern.as_str()).collect();
         let cause = format!("the card lists {}, which is no Parquet file here", listed.join(", "));
@@ -151,32 +163,39 @@ impl HubPart {
             None => below.iter().map(Option::is_some).collect::<Vec<bool>>(),
             Some(split) => {
                 let within: Vec<&str> = below.iter().flatten().copied().collect();
-                let mut found = names::of_split(split, &within)
-                    .map_err(|splits| {
-                        let splits = splits.iter().map(String::as_str);
-                        self.no_split(splits, "the names of the files")
-                    })?
+                let in_one_folder = self.config.is_none() && folder.is_empty();
+                let mut found = names::of_split(split, &within, in_one_folder)
+                    .map_err(|unfit| self.unfit(unfit))?
                     .into_iter();
                 below.iter().map(|below| below.is_some() && found.next().unwrap_or(false)).collect()
             }
         };
-        if self.split.is_some() && self.config.is_none() && folder.is_empty() {
-            self.check_folders(&found, paths)?;
-        }
         Ok(found)
     }
 
-    /// Refuses files of one split in several folders, because these are usually configurations.
-    fn check_folders(&self, found: &[bool], paths: &[&str]) -> Result<()> {
+    fn unfit(&self, unfit: UnfitNames) -> Error {
         let split = self.split.as_deref().unwrap_or_default();
-        let chosen = paths.iter().zip(found).filter(|(_, found)| **found).map(|(path, _)| *path);
-        let above: BTreeSet<&str> = chosen.filter_map(|path| names::above_folder_of(split, path)).collect();
-        if above.len() < 2 {
-            return Ok(());
+        match unfit {
+            UnfitNames::Unshown(splits) => {
+                self.no_split(splits.iter().map(String::as_str), "the names of the files")
+            }
+            UnfitNames::OtherKind(path) => {
+                let cause =
+                    format!("{path} shows split {split:?} in another way than other files show theirs");
+                Error::invalid(cause).hint(BY_GLOB)
+            }
+            UnfitNames::Folders(folders) => {
+                let shown: Vec<&str> =
+                    folders.iter().map(|of| if of.is_empty() { "." } else { of }).collect();
+                let cause = format!("files of split {split:?} are in several folders: {}", shown.join(", "));
+                let one = folders.iter().find(|folder| !folder.is_empty());
+                Error::invalid(cause).hint(match one {
+                    // Folders are usually configurations.
+                    Some(one) => format!("choose one of them with `config`, such as {one:?}"),
+                    None => BY_GLOB.to_owned(),
+                })
+            }
         }
-        let above: Vec<&str> = above.into_iter().collect();
-        let cause = format!("files of split {split:?} are in several folders: {}", above.join(", "));
-        Err(Error::invalid(cause).hint(format!("choose one of them with `config`, such as {:?}", above[0])))
     }
 
     fn no_split<'a>(&self, splits: impl Iterator<Item = &'a str>, whose: &str) -> Error {

@@ -229,10 +229,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused() {
-        let deep = format!("x: {}\n", "[".repeat(1_000));
+        let nested = |depth: usize| format!("x: {}{}\n", "[".repeat(depth), "]".repeat(depth));
+        let (deep, deeper) = (nested(MAX_DEPTH + 1), nested(1_000));
         for (yaml, said) in [
             ("a: &x [1]\nb: *x\n", "aliases"),
             (&deep, "nested"),
+            (&deeper, "malformed"),
             ("a: [1\n", "malformed"),
             ("? [a]\n: b\n", "a key is not a text"),
             ("configs:\n- data_files: [{a: b}]\n", "a path that is not a text"),

@@ -30,42 +30,61 @@ enum NameKind {
     Word,
 }
 
-/// For each path, whether it belongs to `split`. If no name shows a split, all files are of the split
-/// `train`.
-///
-/// # Errors
-/// The splits that the names show, if `split` is not one of them.
-pub(super) fn of_split(split: &str, paths: &[&str]) -> Result<Vec<bool>, Vec<String>> {
+/// The files of a split cannot be told from the names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum UnfitNames {
+    /// No name shows the split. The names show these splits.
+    Unshown(Vec<String>),
+    /// This file shows the split by names of another kind than those that decide.
+    OtherKind(String),
+    /// The split has files below each of these folders.
+    Folders(Vec<String>),
+}
+
+/// For each path, whether it belongs to `split`. The first kind of names by which any file shows a split decides
+/// for all files. If no name shows a split, all files are of the split `train`. With `in_one_folder`, the split may
+/// not have files below several folders.
+pub(super) fn of_split(split: &str, paths: &[&str], in_one_folder: bool) -> Result<Vec<bool>, UnfitNames> {
     let wanted = canonical(split);
-    let mut shown = BTreeSet::new();
-    for kind in [NameKind::Numbered, NameKind::Folder, NameKind::Word] {
-        let found: Vec<Option<String>> = paths.iter().map(|path| shown_by(kind, &wanted, path)).collect();
-        if found.iter().flatten().any(|split| *split == wanted) {
-            return Ok(found.into_iter().map(|split| split.as_deref() == Some(&*wanted)).collect());
-        }
-        shown.extend(found.into_iter().flatten());
+    let kinds = [NameKind::Numbered, NameKind::Folder, NameKind::Word];
+    let shown = |kind: NameKind, path: &str| shown_by(kind, &wanted, path);
+    let Some(kind) = kinds.into_iter().find(|kind| paths.iter().any(|path| shown(*kind, path).is_some()))
+    else {
+        return match wanted == WORDS[0][0] && !paths.is_empty() {
+            true => Ok(vec![true; paths.len()]),
+            false => Err(UnfitNames::Unshown(Vec::new())),
+        };
+    };
+    let found: Vec<Option<String>> = paths.iter().map(|path| shown(kind, path)).collect();
+    let shows_otherwise = |path: &str| kinds.iter().any(|kind| shown(*kind, path).as_ref() == Some(&wanted));
+    let other = paths.iter().zip(&found).find(|(path, found)| found.is_none() && shows_otherwise(path));
+    if let Some((path, _)) = other {
+        return Err(UnfitNames::OtherKind((*path).to_owned()));
     }
-    match shown.is_empty() && wanted == WORDS[0][0] && !paths.is_empty() {
-        true => Ok(vec![true; paths.len()]),
-        false => Err(shown.into_iter().collect()),
+    let found: Vec<bool> = found.iter().map(|split| split.as_ref() == Some(&wanted)).collect();
+    if !found.contains(&true) {
+        let splits: BTreeSet<String> = paths.iter().filter_map(|path| shown(kind, path)).collect();
+        return Err(UnfitNames::Unshown(splits.into_iter().collect()));
+    }
+    let chosen = paths.iter().zip(&found).filter(|(_, found)| **found).map(|(path, _)| *path);
+    let folders: BTreeSet<String> = chosen.map(|path| folder_of(kind, &wanted, path)).collect();
+    match in_one_folder && folders.len() > 1 {
+        true => Err(UnfitNames::Folders(folders.into_iter().collect())),
+        false => Ok(found),
     }
 }
 
-/// The folder above the one whose name shows that a file belongs to `split`; `None` if no folder shows it.
-pub(super) fn above_folder_of<'a>(split: &str, path: &'a str) -> Option<&'a str> {
-    let wanted = canonical(split);
-    if shown_by(NameKind::Numbered, &wanted, path).is_some() {
-        return None;
-    }
-    let mut start = 0;
-    for name in path.split('/') {
-        let is_folder = start + name.len() < path.len();
-        if is_folder && canonical(name.strip_prefix(PARTIAL).unwrap_or(name)) == wanted {
-            return Some(path[..start].trim_end_matches('/'));
-        }
-        start += name.len() + 1;
-    }
-    None
+/// The folder of a file of a split: the one above the folder whose name shows the split, or else the one with the
+/// file. Folders of a partition, such as `day=7`, do not count.
+fn folder_of(kind: NameKind, wanted: &str, path: &str) -> String {
+    let (folders, _) = path.rsplit_once('/').unwrap_or_default();
+    let folders = folders.split('/').filter(|folder| !folder.contains('='));
+    let shows = |folder: &str| canonical(folder.strip_prefix(PARTIAL).unwrap_or(folder)) == wanted;
+    let above: Vec<&str> = match kind {
+        NameKind::Folder => folders.take_while(|folder| !shows(folder)).collect(),
+        NameKind::Numbered | NameKind::Word => folders.collect(),
+    };
+    above.join("/")
 }
 
 /// The split that a path shows by names of one kind. A word that is not one of the usual ones is a split only
@@ -121,23 +140,45 @@ mod tests {
             ("train", &["train/test-part.parquet", "test/train-part.parquet"], &[0]),
         ];
         for (split, paths, expected) in cases {
-            let found = of_split(split, paths).unwrap_or_else(|splits| panic!("{paths:?}: {splits:?}"));
+            let found = of_split(split, paths, true).unwrap_or_else(|unfit| panic!("{paths:?}: {unfit:?}"));
             let found: Vec<usize> = (0..).zip(found).filter(|(_, found)| *found).map(|(at, _)| at).collect();
             assert_eq!(found, expected, "{split} of {paths:?}");
         }
         assert_eq!(
-            of_split("dev", &["train/a.parquet", "test.parquet"]),
-            Err(vec!["test".into(), "train".into()])
+            of_split("dev", &["train/a.parquet", "test/b.parquet"], true),
+            Err(UnfitNames::Unshown(vec!["test".into(), "train".into()]))
         );
-        assert_eq!(of_split("dev", &["a.parquet"]), Err(vec![]));
+        assert_eq!(of_split("dev", &["a.parquet"], true), Err(UnfitNames::Unshown(vec![])));
+    }
+
+    /// Otherwise a file could be in two splits, or in none.
+    #[test]
+    fn one_kind_of_names_decides_for_all_files() {
+        let numbered = ["train/b.parquet", "train/test-00000-of-00001.parquet"];
+        assert_eq!(of_split("train", &numbered, true), Err(UnfitNames::OtherKind(numbered[0].into())));
+        assert_eq!(of_split("test", &numbered, true), Ok(vec![false, true]));
+        let mixed = ["test-00000-of-00001.parquet", "test/more.parquet", "train-00000-of-00001.parquet"];
+        assert_eq!(of_split("test", &mixed, true), Err(UnfitNames::OtherKind(mixed[1].into())));
+        assert_eq!(of_split("train", &mixed, true), Ok(vec![false, false, true]));
     }
 
     #[test]
-    fn a_folder_of_a_split_is_in_another_folder() {
-        assert_eq!(above_folder_of("train", "en/train/0.parquet"), Some("en"));
-        assert_eq!(above_folder_of("val", "en/x/validation/0.parquet"), Some("en/x"));
-        assert_eq!(above_folder_of("train", "train/0.parquet"), Some(""));
-        assert_eq!(above_folder_of("train", "en/train/train-00000-of-00001.parquet"), None);
-        assert_eq!(above_folder_of("train", "en/train.parquet"), None);
+    fn a_split_has_files_below_one_folder() {
+        for paths in [
+            ["en/train/0.parquet", "fr/train/0.parquet"],
+            ["en/train.parquet", "fr/my-train.parquet"],
+            ["en/train-00000-of-00001.parquet", "fr/train-00000-of-00001.parquet"],
+        ] {
+            let folders = UnfitNames::Folders(vec!["en".into(), "fr".into()]);
+            assert_eq!(of_split("train", &paths, true), Err(folders), "{paths:?}");
+            assert_eq!(of_split("train", &paths, false), Ok(vec![true; 2]), "{paths:?}");
+        }
+        for paths in [
+            ["train/a/0.parquet", "train/b/0.parquet"],
+            ["day=1/train-00000-of-00002.parquet", "day=2/train-00001-of-00002.parquet"],
+            ["a/0.parquet", "b/0.parquet"],
+        ] {
+            assert_eq!(of_split("train", &paths, true), Ok(vec![true; 2]), "{paths:?}");
+        }
     }
 }
