@@ -396,8 +396,7 @@ const MAX_ROUNDING: f64 = 0.05;
 /// sample of its source.
 ///
 /// # Errors
-/// Fails if a weight is invalid, or if the shares of samples cannot be rounded without changing that of a source
-/// considerably.
+/// Fails if a weight is invalid, or if rounding would change the share of a source considerably.
 fn by_samples(weights: &[f64], means: Option<&[f64]>) -> Result<Weights> {
     let given = Weights::new(weights)?;
     let Some(means) = means else { return Ok(given) };

@@ -41,9 +41,9 @@ pub(super) enum UnfitNames {
     Folders(Vec<String>),
 }
 
-/// For each path, whether it belongs to `split`. The first kind of names by which any file shows a split decides
-/// for all files. If no name shows a split, all files are of the split `train`. With `in_one_folder`, the split may
-/// not have files below several folders.
+/// For each path, whether it belongs to `split`. The first kind of names by which any file shows a split
+/// decides for all files. If no name shows a split, all files are of the split `train`. With `in_one_folder`,
+/// the split may not have files below several folders.
 pub(super) fn of_split(split: &str, paths: &[&str], in_one_folder: bool) -> Result<Vec<bool>, UnfitNames> {
     let wanted = canonical(split);
     let kinds = [NameKind::Numbered, NameKind::Folder, NameKind::Word];
@@ -74,8 +74,8 @@ pub(super) fn of_split(split: &str, paths: &[&str], in_one_folder: bool) -> Resu
     }
 }
 
-/// The folder of a file of a split: the one above the folder whose name shows the split, or else the one with the
-/// file. Folders of a partition, such as `day=7`, do not count.
+/// The folder of a file of a split: the one above the folder whose name shows the split, or else the one with
+/// the file. Folders of a partition, such as `day=7`, do not count.
 fn folder_of(kind: NameKind, wanted: &str, path: &str) -> String {
     let (folders, _) = path.rsplit_once('/').unwrap_or_default();
     let folders = folders.split('/').filter(|folder| !folder.contains('='));
