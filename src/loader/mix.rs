@@ -25,6 +25,8 @@ pub(super) use masks::{Delivered, check_masks};
 /// The largest number of weights in a schedule, counted over all sources. A saved position stores all of
 /// them, in less than 64 KiB.
 const MAX_WEIGHTS: usize = 4_000;
+/// The most that rounding may change the share of a source, relative to it, if weights count a cost.
+const MAX_ROUNDING: f64 = 0.05;
 
 /// A step that is at most this many steps after the one that was last asked about is found by going from step
 /// to step. A step further away is found by a search.
@@ -349,26 +351,13 @@ fn check_length(sources: usize, changes: usize) -> Result<()> {
 }
 
 /// Returns the lists of weights, each with the step of the run from which it applies: `first` from step 0,
-/// then those of `schedule`.
+/// then those of `schedule`. If the weights count a cost, `means` has the mean cost of a sample of each
+/// source.
 ///
 /// # Errors
 /// Fails if a weight is invalid, if a list does not have one weight for each source, or if the steps do not
 /// ascend.
-pub(super) fn weights(first: &[f64], schedule: &[(u64, Vec<f64>)]) -> Result<Vec<(u64, Weights)>> {
-    scheduled(first, schedule, None)
-}
-
-/// Does what [`weights`] does for weights that count a cost. `means` has the mean cost of a sample of each
-/// source.
-pub(super) fn weights_by(
-    means: &[f64],
-    first: &[f64],
-    schedule: &[(u64, Vec<f64>)],
-) -> Result<Vec<(u64, Weights)>> {
-    scheduled(first, schedule, Some(means))
-}
-
-fn scheduled(
+pub(super) fn weights(
     first: &[f64],
     schedule: &[(u64, Vec<f64>)],
     means: Option<&[f64]>,
@@ -388,9 +377,6 @@ fn scheduled(
     }
     Ok(all)
 }
-
-/// The most that rounding may change the share of a source, relative to it, if weights count a cost.
-const MAX_ROUNDING: f64 = 0.05;
 
 /// Turns weights into weights that count samples. If they count a cost, each is divided by the mean cost of a
 /// sample of its source.

@@ -12,7 +12,7 @@ use super::settle::{Settled, SourceShare};
 use super::start::monitor;
 use crate::loader::handle::{Loader, of_source};
 use crate::loader::machine::{default_memory, processors};
-use crate::loader::mix::{Delivered, Joiner, MixWeights, Mixture, check_masks, weights, weights_by};
+use crate::loader::mix::{Delivered, Joiner, MixWeights, Mixture, check_masks, weights};
 use crate::loader::plan::RankPlan;
 use crate::loader::sizing::words;
 use crate::loader::sources::Sources;
@@ -127,15 +127,16 @@ impl LoaderBuilder {
         check_passes(&spec, self.mixed.len())?;
         self.check_by()?;
         let first: Vec<f64> = self.mixed.iter().map(|(_, weight)| *weight).collect();
-        let schedule = weights(&first, &spec.schedule)?;
+        // Costs are known only after the sources are read, so the weights themselves are checked first.
+        let by_samples = weights(&first, &spec.schedule, None)?;
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
         spec.batch_size = spec.most_of_a_rank();
         let checked = self.sources(&spec)?;
         let means: Option<Vec<f64>> = checked.iter().map(|source| source.settled.mean_cost).collect();
         let schedule = match &means {
-            Some(means) => weights_by(means, &first, &spec.schedule)?,
-            None => schedule,
+            Some(means) => weights(&first, &spec.schedule, Some(means))?,
+            None => by_samples,
         };
         let lanes = checked[0].settled.order.lanes();
         let split = MixSplit { shard: spec.shard, lanes, global_batch: spec.global_batch() };

@@ -61,17 +61,19 @@ pub(super) fn of_split(split: &str, paths: &[&str], in_one_folder: bool) -> Resu
     if let Some((path, _)) = other {
         return Err(UnfitNames::OtherKind((*path).to_owned()));
     }
-    let found: Vec<bool> = found.iter().map(|split| split.as_ref() == Some(&wanted)).collect();
-    if !found.contains(&true) {
-        let splits: BTreeSet<String> = paths.iter().filter_map(|path| shown(kind, path)).collect();
+    let is_wanted = |split: &Option<String>| split.as_ref() == Some(&wanted);
+    if !found.iter().any(is_wanted) {
+        let splits: BTreeSet<String> = found.into_iter().flatten().collect();
         return Err(UnfitNames::Unshown(splits.into_iter().collect()));
     }
-    let chosen = paths.iter().zip(&found).filter(|(_, found)| **found).map(|(path, _)| *path);
-    let folders: BTreeSet<String> = chosen.map(|path| folder_of(kind, &wanted, path)).collect();
-    match in_one_folder && folders.len() > 1 {
-        true => Err(UnfitNames::Folders(folders.into_iter().collect())),
-        false => Ok(found),
+    if in_one_folder {
+        let chosen = paths.iter().zip(&found).filter(|(_, split)| is_wanted(split));
+        let folders: BTreeSet<String> = chosen.map(|(path, _)| folder_of(kind, &wanted, path)).collect();
+        if folders.len() > 1 {
+            return Err(UnfitNames::Folders(folders.into_iter().collect()));
+        }
     }
+    Ok(found.iter().map(is_wanted).collect())
 }
 
 /// The folder of a file of a split: the one above the folder whose name shows the split, or else the one with
