@@ -13,6 +13,7 @@ from . import _forebay
 from .at_exit import close_at_exit
 from .columns.options import by_column
 from .columns.stack import stacks
+from .data_versions import Follow, data_of_state, of_state, refuse_given
 from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError
@@ -40,7 +41,6 @@ from .samples.pack import Pack
 from .samples.window import Window
 from .sharding.shard import Shard
 from .spec import checked, flattened, functions, renames, workers
-from .table_versions import Follow, data_of_state, of_state, refuse_given
 from .transforms.libraries import Watch
 from .transforms.processes import processes
 

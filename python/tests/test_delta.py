@@ -22,7 +22,7 @@ import pytest
 from conftest import PATIENCE
 
 import forebay as fb
-from forebay import table_versions
+from forebay import data_versions
 
 #: The tables that other writers made, with the number of their versions.
 FOREIGN = {
@@ -262,7 +262,7 @@ def test_all_ranks_that_follow_take_the_version_that_the_first_one_found(tmp_pat
 def test_a_rank_that_waits_for_versions_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(tmp_path, 0, 10)
     alone = fb.Loader(tmp_path, follow=Store(), shard=fb.Shard(rank=1, world=2), batch_size=5)
-    monkeypatch.setattr(table_versions, "_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(data_versions, "_TIMEOUT_SECONDS", 0.0)
     late = r"rank 0 has put no versions into the store for 0 s \(check that rank 0 begins epoch 0 of the same"
     with pytest.raises(fb.IoError, match=late):
         alone.epoch(0)

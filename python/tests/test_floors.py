@@ -31,7 +31,7 @@ FLOORS = (
     # The data set, and the modules that need one.
     ("reports",),
     ("dataset",),
-    ("categories", "rows", "table_versions"),
+    ("categories", "rows", "data_versions"),
     # The loader.
     ("spec",),
     ("epoch",),
