@@ -12,6 +12,10 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # A fixed one, so that changing environments does not build pyo3 again.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
+# Other people's files, which some tests read, if they lie beside the checkout.
+ifneq ($(wildcard ../shared/data),)
+export FOREBAY_TEST_DATA ?= $(abspath ../shared/data)
+endif
 unexport CONDA_PREFIX PYTHONPATH PYTHONHOME
 
 # The wheel carries the program.
@@ -128,6 +132,8 @@ test-rust: setup ## The tests of the library and the program
 		'cargo test --quiet --release --workspace --no-fail-fast 2>&1 | tee "$$CARGO_TARGET_DIR/tests.log"'
 	@printf '== %s tests skipped\n' "$$(grep -c '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" || true)"
 	@grep '^skipped: ' "$$CARGO_TARGET_DIR/tests.log" | sort || true
+	@# With other people's files at hand, no test may say that it lacks them.
+	@[ -z "$${FOREBAY_TEST_DATA:-}" ] || ! grep --quiet '^skipped: .*FOREBAY_TEST_DATA' "$$CARGO_TARGET_DIR/tests.log"
 
 .PHONY: test-long
 test-long: setup ## The tests that run alone: a hundred thousand files, ten thousand mutants

@@ -48,6 +48,18 @@ def pytest_sessionstart() -> None:
         pytest.exit(f"a cache leaves a tenth of the disk free, and {folder} has no more: make room there", 3)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run in which a test says that other people's files are absent, although they are there."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or "FOREBAY_TEST_DATA" not in os.environ:
+        return
+    absent = [report for report in reporter.stats.get("skipped", []) if "FOREBAY_TEST_DATA" in str(report.longrepr)]
+    if absent:
+        reporter.ensure_newline()
+        reporter.write_line(f"{len(absent)} tests miss files in FOREBAY_TEST_DATA", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def room(folder: str) -> int:
     """Returns the bytes that caches may fill in a folder.
 

@@ -122,7 +122,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_a_foreign_table_has_the_rows_that_deltalake_reads(name: str, foreign: Path, tmp_path: Path) -> None:
     table = foreign / "delta-tables" / name
     if not table.is_dir():
-        pytest.skip("the tables are not there")
+        pytest.skip("FOREBAY_TEST_DATA has no delta-tables")
     run(EXPECTED, table, tmp_path)
     for version in range(FOREIGN[name]):
         same(table, tmp_path, version)

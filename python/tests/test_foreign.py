@@ -24,7 +24,7 @@ def cells(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     stores them."""
     photographs = sorted((foreign / "bccd").rglob("*.jpg"))
     if not photographs:
-        pytest.skip("no photographs of BCCD")
+        pytest.skip("FOREBAY_TEST_DATA has no bccd")
     folder = tmp_path_factory.mktemp("bccd")
     images = [{"bytes": photograph.read_bytes(), "path": photograph.name} for photograph in photographs]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -77,7 +77,7 @@ def test_parquet_files_give_the_rows_of_pyarrow_or_are_refused(foreign: Path) ->
     # pyarrow's times overflow in this file.
     files = [file for file in files if file.name != "int96_from_spark.parquet"]
     if not files:
-        pytest.skip("no Parquet files")
+        pytest.skip("FOREBAY_TEST_DATA has no parquet-testing")
     read, refused = 0, 0
     wrong: list[str] = []
     for file in files:
@@ -109,7 +109,7 @@ def test_parquet_files_give_the_rows_of_pyarrow_or_are_refused(foreign: Path) ->
 def test_times_of_96_bits_that_spark_wrote_are_read_to_the_year_290000(foreign: Path) -> None:
     file = foreign / "parquet-testing" / "data" / "int96_from_spark.parquet"
     if not file.exists():
-        pytest.skip("no such file")
+        pytest.skip("FOREBAY_TEST_DATA has no parquet-testing")
     coerced = pq.read_table(file, coerce_int96_timestamp_unit="us")["a"].cast(pa.int64()).to_pylist()
     last = 9_089_380_393_200_000_000
     with fb.Loader(file, batch_size=6) as loader:
@@ -126,7 +126,7 @@ def test_times_of_96_bits_that_spark_wrote_are_read_to_the_year_290000(foreign: 
 def test_a_petastorm_data_set_is_read_as_a_whole(foreign: Path) -> None:
     folders = sorted((foreign / "petastorm-legacy").glob("*"))
     if not folders:
-        pytest.skip("no Petastorm data sets")
+        pytest.skip("FOREBAY_TEST_DATA has no petastorm-legacy")
     for folder in folders:
         want = sum(pq.ParquetFile(file).metadata.num_rows for file in folder.rglob("*.parquet"))
         with fb.Loader(folder / "partition_key=*", columns=["id"]) as loader:

@@ -235,7 +235,7 @@ def test_a_file_of_another_array_is_a_bad_row(tmp_path: Path) -> None:
 def test_arrays_of_petastorm_are_those_that_numpy_reads(foreign: Path) -> None:
     folders = sorted((foreign / "petastorm-legacy").glob("*"))
     if not folders:
-        pytest.skip("no Petastorm data sets")
+        pytest.skip("FOREBAY_TEST_DATA has no petastorm-legacy")
     for folder in folders:
         for column, dtype in (("matrix", "float32"), ("matrix_uint16", "uint16")):
             want = {}
