@@ -115,19 +115,6 @@ impl Resampler {
         resampling: Resampling,
         target: &mut [u8],
     ) -> Result<()> {
-        let pixel = match (decoded.depth, decoded.channels) {
-            (Depth::Eight, LUMA) => fir::PixelType::U8,
-            (Depth::Eight, _) => fir::PixelType::U8x3,
-            (Depth::Sixteen, LUMA) => fir::PixelType::U16,
-            (Depth::Sixteen, _) => fir::PixelType::U16x3,
-        };
-        let rect = decoded.rect;
-        let source =
-            fir::images::ImageRef::new(rect.width, rect.height, decoded.pixels, pixel).map_err(internal)?;
-        let mut target =
-            fir::images::Image::from_slice_u8(size.width, size.height, target, pixel).map_err(internal)?;
-        let (x, y) = (view.x - rect.x, view.y - rect.y);
-        let cropped = fir::images::CroppedImage::new(&source, x, y, view.width, view.height);
         let filter = match resampling {
             Resampling::Bilinear => fir::FilterType::Bilinear,
             Resampling::Bicubic => fir::FilterType::CatmullRom,
@@ -139,7 +126,39 @@ impl Resampler {
             part.width,
             part.height,
         );
-        self.library.resize(&cropped.map_err(internal)?, &mut target, &options).map_err(internal)
+        match (decoded.depth, decoded.channels) {
+            (Depth::Eight, LUMA) => {
+                self.with_pixels::<fir::pixels::U8>(decoded, view, size, &options, target)
+            }
+            (Depth::Eight, _) => self.with_pixels::<fir::pixels::U8x3>(decoded, view, size, &options, target),
+            (Depth::Sixteen, LUMA) => {
+                self.with_pixels::<fir::pixels::U16>(decoded, view, size, &options, target)
+            }
+            (Depth::Sixteen, _) => {
+                self.with_pixels::<fir::pixels::U16x3>(decoded, view, size, &options, target)
+            }
+        }
+    }
+
+    /// Resizes pixels of one type. The library's function for all types would put its code for those that are
+    /// not decoded into each program.
+    fn with_pixels<P: fir::PixelTrait>(
+        &mut self,
+        decoded: Decoded<'_>,
+        view: Rect,
+        size: Size,
+        options: &fir::ResizeOptions,
+        target: &mut [u8],
+    ) -> Result<()> {
+        let rect = decoded.rect;
+        let source = fir::images::TypedImageRef::<P>::from_buffer(rect.width, rect.height, decoded.pixels)
+            .map_err(internal)?;
+        let mut target =
+            fir::images::TypedImage::<P>::from_buffer(size.width, size.height, target).map_err(internal)?;
+        let (x, y) = (view.x - rect.x, view.y - rect.y);
+        let cropped =
+            fir::images::TypedCroppedImage::new(source, x, y, view.width, view.height).map_err(internal)?;
+        self.library.resize_typed(&cropped, &mut target, options).map_err(internal)
     }
 
     /// The number of bytes that this value keeps allocated between two images.
