@@ -296,19 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn another_epoch_has_other_members_and_the_same_epoch_the_same() {
-        let lengths = draws_of(4);
+    fn another_epoch_or_row_group_has_other_members_and_the_same_epoch_the_same() {
+        let lengths = vec![draws_of(4); 2];
         for all in [
-            Reshuffled::packs(&Pack::split(["x"], 2_048), vec![lengths.clone()]),
-            Reshuffled::packs(&Pack::best_fit(["x"], 2_048), vec![lengths.clone()]),
-            Reshuffled::buckets(&Bucket::rows("x", 16), vec![lengths.clone()]),
-            Reshuffled::buckets(&Bucket::tokens("x", 4_000).max_rows(12), vec![lengths]),
+            Reshuffled::packs(&Pack::split(["x"], 2_048), lengths.clone()),
+            Reshuffled::packs(&Pack::best_fit(["x"], 2_048), lengths.clone()),
+            Reshuffled::buckets(&Bucket::rows("x", 16), lengths.clone()),
+            Reshuffled::buckets(&Bucket::tokens("x", 4_000).max_rows(12), lengths),
         ] {
             let all = Arc::new(all);
             let of_epoch = |seed, epoch| samples(&all, 0, seed, epoch);
             assert_eq!(of_epoch(1, 2), of_epoch(1, 2));
             let (one, next, seeded) = (of_epoch(1, 2), of_epoch(1, 3), of_epoch(2, 2));
-            for other in [next, seeded] {
+            for other in [next, seeded, samples(&all, 1, 1, 2)] {
                 let (pairs, others) = (neighbours(&one), neighbours(&other));
                 let shared = pairs.intersection(&others).count();
                 assert!(shared * 3 < pairs.len(), "{shared} of {} pairs are the same", pairs.len());

@@ -355,7 +355,7 @@ mod tests {
     use std::sync::Arc;
 
     use forebay_arrow::array::{
-        Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
+        Date32Array, Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
     };
 
     use super::*;
@@ -405,6 +405,9 @@ mod tests {
         let window = Window::rows(2).by("t").gap(std::time::Duration::from_secs(1));
         let by: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0, 1000, 2001]));
         assert_eq!(found(&window, Some(by), None), [0..2, 2..3]);
+        let days = Window::rows(2).by("t").gap(std::time::Duration::from_secs(2 * 86_400));
+        let by: ArrayRef = Arc::new(Date32Array::from(vec![0, 2, 5]));
+        assert_eq!(found(&days, Some(by), None), [0..2, 2..3]);
         let number: ArrayRef = Arc::new(Int64Array::from(vec![0]));
         assert!(
             Stretches::find(&window, 1, Some(&number), None).unwrap_err().1.to_string().contains("a time")

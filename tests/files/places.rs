@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use forebay::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use forebay::{Dataset, Error, ErrorKind};
+use forebay::{Dataset, Error, ErrorKind, OpenOptions};
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
@@ -234,4 +234,56 @@ fn a_folder_that_may_not_be_read_is_named() {
         );
     }
     assert_eq!(rows(root.path().join("*.parquet")).unwrap(), 1);
+}
+
+/// The card lists its configurations in an order in which the default is not the first, and a file that is
+/// not there.
+const CARD: &str = "---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: a/train-*
+- config_name: small
+  default: true
+  data_dir: ./b/
+  data_files:
+  - split: train
+    path: ./x.parquet
+  - split: test
+    path: gone.parquet
+---
+";
+
+#[test]
+fn a_part_of_a_folder_is_chosen_by_its_card_names_or_a_list_and_has_no_index() {
+    let root = folder();
+    for (path, rows) in
+        [("a/train-00000-of-00001.parquet", 1), ("a/test-00000-of-00001.parquet", 2), ("b/x.parquet", 4)]
+    {
+        write(&root.path().join(path), rows);
+    }
+    let new = OpenOptions::new;
+    let rows = |options: OpenOptions| options.open(root.path().to_str().unwrap()).map(|part| part.rows());
+    assert_eq!([new(), new().split("train"), new().config("a")].map(|part| rows(part).unwrap()), [7, 1, 3]);
+    fs::write(root.path().join("README.md"), CARD).unwrap();
+    let small = new().config("small").split("train");
+    let of_card = [new().split("train"), new().config("default"), small.clone()];
+    assert_eq!(of_card.map(|part| rows(part).unwrap()), [4, 1, 4]);
+    let files = new().files(["b/x.parquet", "a/test-00000-of-00001.parquet"]);
+    assert_eq!(rows(files.clone()).unwrap(), 6);
+    for (part, said) in [
+        (new().config("small"), "the card lists b/gone.parquet, which is not there"),
+        (new().files(["b/x.parquet", "b/y.parquet"]), "b/y.parquet: the file is not among those"),
+    ] {
+        let error = rows(part).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    // With an index of some of its files, the folder would seem to have only these.
+    for part in [small, files] {
+        let error = part.open(root.path().to_str().unwrap()).unwrap().write_index().unwrap_err();
+        assert!(error.to_string().contains("no folder was opened"), "{error}");
+    }
+    assert_eq!(Dataset::open(root.path()).unwrap().write_index().unwrap()[0].files, 3);
 }

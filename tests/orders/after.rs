@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forebay::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use forebay::arrow::datatypes::Int64Type;
-use forebay::{Dataset, ErrorKind, Loader, LoaderBuilder, Position, Shard, Shuffle, Stop};
+use forebay::{Dataset, ErrorKind, Loader, LoaderBuilder, OpenOptions, Position, Shard, Shuffle, Stop};
 
 use super::kit::write_batch;
 
@@ -147,4 +147,54 @@ fn a_loader_goes_on_in_the_lanes_of_its_run() {
 
 fn mix_of_one(folder: &Path) -> LoaderBuilder {
     Loader::mix([(Dataset::open(folder).unwrap().loader(), 1.0)]).unwrap()
+}
+
+#[test]
+fn a_state_finds_its_files_in_a_folder_that_grew() {
+    let folder = tempfile::tempdir().unwrap();
+    (0..3).for_each(|at| add_file(folder.path(), &format!("{at}.parquet"), 10 * at..10 * at + 10));
+    let saved = Dataset::open(folder.path()).unwrap().loader().build().unwrap().position();
+    let earlier = || Dataset::open(folder.path()).unwrap().earlier_files(saved.sources[0].files.as_ref()?);
+    let all = ["0.parquet", "1.parquet", "2.parquet"];
+    assert_eq!(earlier().unwrap(), all);
+    for late in ["0b.parquet", "9.parquet"] {
+        add_file(folder.path(), late, 0..7);
+        assert_eq!(earlier().unwrap(), all);
+    }
+    let grown = Dataset::open(folder.path()).unwrap();
+    let error = grown.loader().build().unwrap().restore(&saved).unwrap_err().to_string();
+    assert!(error.contains("; added: 0b.parquet, 9.parquet (to finish the epoch"), "{error}");
+    let again = OpenOptions::new().files(earlier().unwrap()).open(folder.path()).unwrap();
+    again.loader().build().unwrap().restore(&saved).unwrap();
+    // A file of the state that has other rows is not the earlier file.
+    std::fs::remove_file(folder.path().join("1.parquet")).unwrap();
+    assert_eq!(earlier(), None);
+    add_file(folder.path(), "1.parquet", 10..21);
+    assert_eq!(earlier(), None);
+}
+
+/// The steps before the resumed one are counted in the steps of the resumed run, and end where it resumed.
+#[test]
+fn a_step_is_found_in_a_run_that_resumed_with_other_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    add_file(folder.path(), "0.parquet", 0..100);
+    let mix = |batch: u64| {
+        let source = || (Dataset::open(folder.path()).unwrap().loader(), 1.0);
+        Loader::mix([source(), source()]).unwrap().batch_size(batch).build().unwrap()
+    };
+    let first = mix(20);
+    first.epoch(0).for_each(|batch| drop(batch.unwrap()));
+    let mut epoch = first.epoch(1);
+    (0..2).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    assert_eq!(first.position().step(), Some(12));
+    for (batch, before) in [(5, (0, 11)), (40, (1, 0))] {
+        let resumed = mix(batch);
+        resumed.restore(&first.position()).unwrap();
+        let rewind = resumed.rewind().unwrap();
+        assert_eq!(
+            [11, 12, 14].map(|step| rewind.locate(step).unwrap()),
+            [before, (1, 0), (1, 2)],
+            "{batch}"
+        );
+    }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
 use forebay::column::Fill;
+use forebay::filter::col;
 use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -154,6 +155,29 @@ fn a_saved_position_resumes_in_another_loader_with_the_same_tail() {
     }
 }
 
+/// With other batches, the rows that are left may be fewer than a step has.
+#[test]
+fn a_position_that_leaves_no_whole_step_is_the_beginning_of_the_next_epoch() {
+    let dir = written(1, 2, 50, 4);
+    let built = |rows: u64, is_mix: bool| {
+        let source =
+            || Dataset::open(dir.path()).unwrap().loader().columns(["id"]).shuffle(Shuffle::seeded(1));
+        let builder = if is_mix { Loader::mix([(source(), 1.0)]).unwrap() } else { source() };
+        builder.batch_size(rows).drop_last(true).build().unwrap()
+    };
+    for is_mix in [false, true] {
+        let (ten, twelve) = (built(10, is_mix), built(12, is_mix));
+        let mut epoch = ten.epoch(0);
+        (0..9).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+        let saved = ten.position();
+        assert_eq!((saved.epoch, saved.row), (0, 90));
+        twelve.restore(&saved).unwrap();
+        assert_eq!((twelve.position().epoch, twelve.position().row), (1, 0), "mix: {is_mix}");
+        let delivered: u64 = twelve.next_epoch().map(|batch| batch.unwrap().num_rows() as u64).sum();
+        assert_eq!(delivered, 96);
+    }
+}
+
 #[test]
 fn a_state_of_another_data_set_or_seed_is_refused() {
     let (here, there) = (written(2, 2, 20, 4), written(2, 2, 21, 4));
@@ -163,6 +187,33 @@ fn a_state_of_another_data_set_or_seed_is_refused() {
         assert_eq!(other.restore(&state).unwrap_err().kind(), ErrorKind::StateMismatch);
     }
     build(&here, 1).restore(&state).unwrap();
+}
+
+#[test]
+fn a_state_of_another_order_is_refused_by_the_option_that_makes_it() {
+    let dir = written(2, 2, 20, 4);
+    let order = Shuffle::seeded(1).window_rows(40);
+    let state = loader(&dir).shuffle(order).build().unwrap().position();
+    let text = serde_json::to_string(&state).unwrap();
+    for (other, said) in [
+        (loader(&dir).shuffle(order.piece_rows(5)), "piece_rows none, this loader has 5"),
+        (loader(&dir).shuffle(order.lanes(2)), "lanes 1, this loader has 2"),
+        (loader(&dir).shuffle(order.window_rows(20)), "a window in row groups of 2, this loader has 1"),
+        (loader(&dir).shuffle(Shuffle::exact(1)), "shuffle window, this loader has exact"),
+        (loader(&dir).shuffle(order).balance(["id"]), "balance none, this loader has id"),
+        (loader(&dir).shuffle(order).filter(col("id").lt(60)), "filter none"),
+    ] {
+        let error = other.build().unwrap().restore(&state).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StateMismatch);
+        assert!(error.to_string().contains(&format!("was saved with {said}")), "{error}");
+    }
+    for (row, epoch) in [(81, 0), (1, u64::MAX)] {
+        let damaged = text.replace("\"row\":0", &format!("\"row\":{row}"));
+        let damaged = damaged.replace("\"epoch\":0", &format!("\"epoch\":{epoch}"));
+        let damaged = serde_json::from_str(&damaged).unwrap();
+        let error = loader(&dir).shuffle(order).build().unwrap().restore(&damaged).unwrap_err();
+        assert!(error.to_string().starts_with("the state is damaged"), "{error}");
+    }
 }
 
 #[test]
@@ -204,10 +255,12 @@ fn bytes_in_flight_stay_under_the_budget() {
         .batch_size(16)
         .build()
         .unwrap();
-    for batch in loader.epoch(0) {
+    for (step, batch) in loader.epoch(0).enumerate() {
         batch.unwrap();
         let memory = loader.stats().memory;
         assert!(memory.row_groups + memory.batches <= budget, "{memory:?}");
+        // In the middle of the epoch, at least three row groups are in the window, with a MB of blobs each.
+        assert!(!(10..60).contains(&step) || memory.row_groups > 3_000_000, "step {step}: {memory:?}");
     }
 }
 
@@ -761,6 +814,27 @@ fn receipts_say_which_rows_of_the_data_set_a_batch_holds() {
         }
         assert_eq!(bare.len(), numbered.len());
         assert!(loader.row_place(300).is_none());
+    }
+}
+
+#[test]
+fn bad_rows_before_a_position_count_in_the_number_that_may_be_skipped() {
+    let folder = TempDir::new().unwrap();
+    let texts = StringArray::from_iter_values((0..40).map(|row| if row % 10 == 5 { "x" } else { "1" }));
+    let batch = RecordBatch::try_from_iter([("n", Arc::new(texts) as ArrayRef)]).unwrap();
+    write_batch(&folder.path().join("a.parquet"), &batch, 10);
+    let build = || {
+        let loader = Dataset::open(folder.path()).unwrap().loader().cast("n", DataType::Int64);
+        loader.shuffle(Shuffle::stored()).batch_size(10).on_bad_row(OnBadRow::skip(3)).build().unwrap()
+    };
+    let (first, resumed) = (build(), build());
+    let mut epoch = first.epoch(0);
+    (0..2).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    resumed.restore(&first.position()).unwrap();
+    for rest in [epoch, resumed.next_epoch()] {
+        let steps: Vec<_> = rest.collect();
+        let error = steps.last().unwrap().as_ref().unwrap_err().to_string();
+        assert!(steps.len() == 2 && error.contains("4 bad rows, of which 3 may be skipped: "), "{error}");
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
+use forebay::filter::col;
 use forebay::samples::{Across, Bucket, Pack, Samples, Window};
 use forebay::{
     Dataset, Deny, ErrorKind, Loader, LoaderBuilder, LoaderSpec, Position, Rewind, RowId, Shard, Shuffle,
@@ -573,6 +574,13 @@ fn weights_that_are_set_hold_from_their_steps_in_whatever_order_they_were_set() 
         set.set_weights(&weights, Some(6)).unwrap();
     }
     assert_eq!(counts(&set)[5..8], [5, 9, 9], "the last weights of a step hold");
+    // An epoch that ended stays as long as it was, although the new weights would leave rows for more steps.
+    let source = |rows: u64| (dataset.loader().columns(["n"]).filter(col("n").lt_eq(rows as i64)), 1.0);
+    let set = Loader::mix([source(40), source(100)]).unwrap().batch_size(10).build().unwrap();
+    set.epoch(0).for_each(|batch| drop(batch.unwrap()));
+    set.set_weights(&[0.0, 1.0], None).unwrap();
+    assert_eq!((set.position().step(), set.rewind().unwrap().locate(8).unwrap()), (Some(8), (1, 0)));
+    assert_eq!(set.epoch(1).count(), 10);
 }
 
 #[test]
@@ -643,6 +651,8 @@ fn a_source_has_at_most_its_passes_and_one_without_weight_has_ended() {
     );
     let ended = mix().weights_from(10, [1.0, 0.0, 1.0]).build().unwrap();
     assert_eq!(rows(&ended), [400, 30, 400]);
+    let ended = mix().repeat(false).weights_from(10, [1.0, 0.0, 1.0]).build().unwrap();
+    assert_eq!(rows(&ended), [400, 30, 50]);
     for (builder, said) in [
         (mix().max_passes([Some(1)]), "max_passes has 1 numbers, for 3 sources"),
         (mix().max_passes([None, Some(0), None]), "max_passes of source 1 is 0"),
@@ -673,6 +683,11 @@ fn steps_that_a_state_passes_over_are_not_read_in_silence() {
     let mut epoch = passing.epoch(0);
     (0..3).for_each(|_| drop(epoch.next().unwrap().unwrap()));
     let position = passing.position();
+    (0..2).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let rewind = passing.rewind().unwrap();
+    assert_eq!(rewind.next(0).unwrap(), rewind.step(0, 8, 0).unwrap());
+    let left = [0, 1].map(|epoch| rewind.batches(epoch, 0).unwrap().count() as u64);
+    assert_eq!(left, [steps - 5, steps + 3], "all of the next epoch");
     for (other, said) in [
         (mix(&[(5, 7)], 4), "the state skips steps 5 to 8, but this mix does not"),
         (mix(&[], 5), "the state skips steps 5 to 8, which have other rows in this mix"),
@@ -681,6 +696,12 @@ fn steps_that_a_state_passes_over_are_not_read_in_silence() {
         assert_eq!(error.kind(), ErrorKind::StateMismatch);
         assert!(error.to_string().starts_with(said), "{error}");
     }
+    // The position after an epoch whose last steps were skipped is behind them, so they need not be given.
+    let first = mix(&[], 4).unwrap().len();
+    let over = mix(&[(first - 2, first)], 4).unwrap();
+    over.epoch(0).for_each(|batch| drop(batch.unwrap()));
+    assert_eq!(over.position().step(), Some(first));
+    mix(&[(first + 1, first + 2)], 4).unwrap().restore(&over.position()).unwrap();
     let error = mix(&[(0, 1_000)], 4).unwrap_err().to_string();
     assert!(error.starts_with("skip_steps leaves no step of epoch 0"), "{error}");
     let error = mix(&[(3, 3)], 4).unwrap_err().to_string();
@@ -747,4 +768,23 @@ fn weights_by_a_cost_are_divided_by_the_mean_cost_of_a_sample() {
         checked += 1;
     }
     assert!(checked > 5, "only {checked}");
+}
+
+#[test]
+fn each_source_may_have_a_cost_of_its_own_and_shares_that_would_be_rounded_away_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[100], 20);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let mix = |weight: f64, costs: &[&str]| {
+        let source = |weight: f64| (dataset.loader().columns(["n"]), weight);
+        let mix = Loader::mix([source(1.0), source(weight)]).unwrap().batch_size(10);
+        mix.by(costs.iter().copied()).build()
+    };
+    let classes: i64 = (1..=100).map(|n| n % 7 % 4).sum();
+    let means = mix(1.0, &["n", "c"]).unwrap().mean_costs().unwrap();
+    assert_eq!(means, [50.5, classes as f64 / 100.0]);
+    assert_eq!(mix(1.0, &["c"]).unwrap().mean_costs().unwrap(), [means[1]; 2]);
+    mix(1e-7, &[]).unwrap();
+    let error = mix(1e-7, &["n"]).unwrap_err().to_string();
+    assert!(error.starts_with("source 1 would have to give 0.0000001 of the samples"), "{error}");
 }

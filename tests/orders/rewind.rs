@@ -439,6 +439,12 @@ fn a_loader_that_would_forget_passed_steps_is_told() {
     assert_eq!(error.kind(), ErrorKind::StateMismatch);
     assert!(error.to_string().contains("skip_steps"), "{error}");
     build(&[(4, 6), (7, 8)]).restore(&saved).unwrap();
+    let mut epoch = loader.epoch(0);
+    (0..4).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let without = build(&[]).which(0, 5, 0).unwrap();
+    assert_eq!(loader.which(0, 5, 0).unwrap(), without, "a skipped step has its rows");
+    let at_range = build(&[(7, 8)]).restore(&loader.position()).unwrap_err();
+    assert!(at_range.to_string().starts_with("the state skips rows 36 to 54 of epoch 0"), "{at_range}");
     // A range of skipped steps that lies before the position has no effect any more.
     let before = build(&[(7, 8)]);
     let mut epoch = loader.epoch(0);

@@ -16,8 +16,10 @@ use forebay::arrow::array::{
 };
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
 use forebay::filter::col;
-use forebay::samples::{Across, Bucket, Pack, Sample, Samples, Window};
-use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Position, RowId, Shard, Shuffle};
+use forebay::samples::{Across, Bucket, Frames, Pack, Sample, Samples, Window};
+use forebay::{
+    Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, OnBadRow, Position, RowId, Shard, Shuffle,
+};
 
 use super::kit::{Draw, write_batch};
 use super::pictures::Pictures;
@@ -323,6 +325,36 @@ fn a_position_says_what_a_sample_is() {
         assert_eq!(error.kind(), ErrorKind::StateMismatch);
         assert!(error.to_string().contains("saved with samples"), "{error}");
     }
+    // So do all other options that decide which rows make a sample, and no others.
+    let by = || window().by("t");
+    let pack = || Pack::best_fit(["tokens"], 8).truncate(true);
+    let bucket = || Bucket::tokens("tokens", 40);
+    let cases: [(Samples, Samples, Vec<Samples>); 3] = [
+        (by().into(), by().frames(Frames::Alone).into(), vec![by().gap(1e9).into(), window().into()]),
+        (
+            pack().into(),
+            pack().value(7.0).into(),
+            vec![
+                pack().bos(1.0).into(),
+                pack().eos(1.0).into(),
+                pack().reshuffle(true).into(),
+                pack().truncate(false).split_long(true).into(),
+            ],
+        ),
+        (
+            bucket().into(),
+            bucket().multiple(1).into(),
+            vec![bucket().multiple(2).into(), bucket().max_rows(3).into(), bucket().reshuffle(true).into()],
+        ),
+    ];
+    for (one, same, others) in cases {
+        let position = made(one).position();
+        made(same).restore(&position).unwrap();
+        for other in others {
+            let error = made(other).restore(&position).unwrap_err().to_string();
+            assert!(error.contains("saved with samples"), "{error}");
+        }
+    }
     // The options that a loader returns make the same loader again.
     let sample = Sample::balanced("c").replacement(false).rows(40).seed(3);
     for samples in [
@@ -519,4 +551,45 @@ fn windows_come_the_same_in_little_memory() {
         }
         assert_eq!(accepted, 3, "{shuffle:?} {across:?}");
     }
+}
+
+/// Rows that no bucket or balance takes. Of the first row group, rows 0 to 19 are stored, and of the second
+/// one rows 20 to 39; only rows with an odd `n` are selected.
+#[test]
+fn a_row_that_does_not_fit_is_named_by_its_place_and_counted_once_over_all_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[40], 20);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let odd = dataset.loader().columns(["n"]).filter((col("n") % 2).eq(1)).batch_size(2);
+    let below = || col("n") * -1 + 30;
+    let odd_with = |bucket: Bucket| odd.clone().samples(bucket);
+    let bucket = odd_with(Bucket::tokens("n", 30));
+    for (builder, row, said) in [
+        (bucket.clone(), 10, "a row of 31 values does not fit a bucket of 30"),
+        (odd_with(Bucket::tokens("n", 32).multiple(16)), 12, "a row of 48 values, once padded to a multiple"),
+        (odd_with(Bucket::rows(below(), 4)), 10, "is -1 ("),
+        (odd.clone().balance([below()]), 10, "is -1 ("),
+    ] {
+        let error = builder.shuffle(Shuffle::seeded(1)).build().unwrap_err().to_string();
+        let place = format!("row group 1, row {row}, column \"n\": ");
+        assert!(error.contains(&place) && error.contains(said), "{error}");
+    }
+    // Numbers that a cost is computed from are not lengths, and are not rounded up.
+    odd_with(Bucket::tokens(col("n") + 1, 40).multiple(16)).build().unwrap();
+    // Rows 31, 33, 35, 37 and 39 do not fit.
+    let left_out = |most: u64, (rank, world): (u32, u32)| {
+        let loader = of_rank(&bucket.clone().on_bad_row(OnBadRow::skip(most)), rank, world);
+        let mut epoch = loader.epoch(0);
+        let error = epoch.by_ref().find_map(Result::err);
+        error.map_or_else(|| Ok(epoch.skipped().iter().map(|bad| bad.id).collect::<Vec<_>>()), Err)
+    };
+    let mut all = left_out(5, (0, 1)).unwrap();
+    all.sort_unstable();
+    assert_eq!(all.len(), 5);
+    let error = left_out(4, (0, 1)).unwrap_err().to_string();
+    assert!(error.contains("5 bad rows, of which 4 may be skipped: "), "{error}");
+    let ranks = [0, 1].map(|rank| left_out(5, (rank, 2)).unwrap());
+    let mut of_ranks = ranks.concat();
+    of_ranks.sort_unstable();
+    assert_eq!((of_ranks, ranks.map(|of_rank| of_rank.len())), (all, [3, 2]));
 }

@@ -176,6 +176,7 @@ mod tests {
             (Wanted::Named("release"), 10, 0),
             (Wanted::Named("10@2"), 10, 2),
             (Wanted::Time(2_999), 10, 0),
+            (Wanted::Time(3_000), 30, 1),
             (Wanted::Time(i64::MAX), 30, 1),
         ] {
             let chosen = table.choose(wanted).unwrap();

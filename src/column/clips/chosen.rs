@@ -88,6 +88,14 @@ mod tests {
     }
 
     #[test]
+    fn each_part_draws_for_itself() {
+        let random = chosen(Some(2), None, FrameSampling::Random);
+        let images = (0..300).map(|key| random.indices(200, RowKey(key)));
+        let alike = images.filter(|images| images[1] == images[0] + 100).count();
+        assert!(alike < 15, "{alike} of 300 rows have the same place in both parts");
+    }
+
+    #[test]
     fn random_images_are_of_their_parts_and_each_comes() {
         for (frames, stride, available) in
             [(4, None, 10), (4, None, 3), (1, None, 9), (3, Some(2), 10), (3, Some(9), 5)]

@@ -550,6 +550,7 @@ mod tests {
         assert_eq!(codes.data_type(), codec.delivered(&field).unwrap().data_type());
         assert_eq!(codes.len(), column.len());
         if let Some(holding) = codec.held() {
+            let unknown = codec.unknown_values();
             let held = holding.hold(column.clone()).unwrap();
             assert_eq!(held.null_count(), column.null_count());
             let many = concat(&[column.as_ref(); 9]).unwrap();
@@ -569,11 +570,13 @@ mod tests {
             let told =
                 |bad: &[BadValue]| bad.iter().map(|(row, e)| (*row, e.to_string())).collect::<Vec<_>>();
             assert_eq!(told(&bad_of_held), told(&bad));
+            assert_eq!(codec.unknown_values(), 2 * unknown);
             if holding.is_told_apart() {
                 let half = |row: u32| (if row.is_multiple_of(2) { 0 } else { 2 }, row);
                 let halves = Selection::new((0..column.len() as u32).map(half).collect());
                 let (of_both, bad_of_both) = holding.gather(&[&held, &lost, &column], &halves).unwrap();
                 assert_eq!((&of_both, told(&bad_of_both)), (&codes, told(&bad)));
+                assert_eq!(codec.unknown_values(), 3 * unknown);
             }
         }
         (codes, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
@@ -603,8 +606,10 @@ mod tests {
         assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 1, 0, 2]) as &dyn Array, vec![]));
         let numbers: ArrayRef = Arc::new(UInt64Array::from(vec![Some(9), Some(u64::MAX), None]));
         let vocabulary = Vocabulary::numbers([-1, 9]).with_unknown();
-        let (codes, bad) = encoded(&vocabulary.into(), numbers, Some(9.0.into()));
-        assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
+        for (fill, code) in [(Fill::from(9.0), 1), (Fill::from(u64::MAX), 2)] {
+            let (codes, bad) = encoded(&vocabulary.clone().into(), numbers.clone(), Some(fill));
+            assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, code]) as &dyn Array, vec![]));
+        }
     }
 
     #[test]

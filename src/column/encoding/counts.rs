@@ -186,6 +186,7 @@ mod tests {
     use forebay_arrow::array::{
         ArrayRef, BinaryViewArray, Float64Array, Int32Array, LargeListArray, LargeStringArray, UInt64Array,
     };
+    use forebay_arrow::buffer::NullBuffer;
     use forebay_arrow::datatypes::Int32Type;
 
     use super::*;
@@ -218,6 +219,11 @@ mod tests {
         ]);
         assert_eq!(counted(&[&lists]).vocabulary(1, None).unwrap(), Vocabulary::numbers([3, 1]));
         assert_eq!(counted(&[&lists.slice(3, 1)]).vocabulary(1, None).unwrap(), Vocabulary::numbers([1]));
+        // A null list may have items in its place, which are not of the data.
+        let (field, offsets, items, _) = lists.into_parts();
+        let nulls = NullBuffer::from(vec![false, true, true, true]);
+        let hidden = LargeListArray::new(field, offsets, items, Some(nulls));
+        assert_eq!(counted(&[&hidden]).vocabulary(1, None).unwrap(), Vocabulary::numbers([1]));
     }
 
     #[test]

@@ -45,7 +45,7 @@ struct CheckedSource {
     builder: LoaderBuilder,
     io: Arc<IoRuntime>,
     settled: Settled,
-    /// The number of rows in the source's data set.
+    /// The number of rows in the source's data set, including deleted ones.
     stored: u64,
 }
 
@@ -222,7 +222,7 @@ impl LoaderBuilder {
             let builder = builder.of_kept_files().map_err(of_source(number))?;
             let (io, store) = builder.dataset.here()?;
             let settled = builder.settle(&io, store).map_err(of_source(number))?;
-            let stored = builder.dataset.rows();
+            let stored = builder.dataset.catalog.rows();
             Ok(CheckedSource { builder, io, settled, stored })
         };
         self.mixed.iter().enumerate().map(check).collect()

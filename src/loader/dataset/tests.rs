@@ -20,11 +20,11 @@ use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::LoaderBuilder;
 use crate::cache::DiskCache;
 use crate::reader::Filter;
 use crate::reader::filter::{Op, Term};
 use crate::shard::Shuffle;
+use crate::{Loader, LoaderBuilder, Step, Stop, Wait};
 
 /// The number of rows in a row group of the files.
 const GROUP: usize = 4;
@@ -394,4 +394,34 @@ fn a_table_is_read_where_its_own_folder_is_opened() {
     write(&folder.path().join("plain/d.parquet"), 20..22);
     let differs = Dataset::open(both).unwrap().loader().build().unwrap_err();
     assert!(differs.to_string().contains("split"), "a column that only some files have: {differs}");
+}
+
+/// Numbers count stored rows, deleted ones too, so the rows of the next source come after all of them.
+#[test]
+fn a_row_of_a_mix_is_found_by_its_number_although_an_earlier_source_has_deleted_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, plain) = (folder.path().join("table"), folder.path().join("plain.parquet"));
+    table(&own, json!({"deleted": [0, 5, 6, 7, 9]}), json!({"deleted": []}));
+    write(&plain, 100..106);
+    let source = |path: &Path| (Dataset::open(path).unwrap().loader().columns(["id"]), 1.0);
+    let mix = Loader::mix([source(&own), source(&plain)]).unwrap().numbered(true).batch_size(4);
+    let mix = mix.stop(Stop::Last).repeat(false).build().unwrap();
+    let (mut epoch, mut rows) = (mix.epoch(0), 0);
+    while let Wait::Step(step) = epoch.next_step(Duration::from_secs(600)) {
+        let Step { batch, after } = step.unwrap();
+        for (id, number) in batch["id"].as_primitive::<Int64Type>().values().iter().zip(after.numbers()) {
+            let place = mix.row_place(*number).unwrap();
+            let file = place.file.unwrap();
+            let first = match &*file {
+                file if file.ends_with("a.parquet") => 0,
+                file if file.ends_with("b.parquet") => 10,
+                _ => 100,
+            };
+            let row = (place.row_group.unwrap() * GROUP) as i64 + place.row.unwrap() as i64;
+            assert_eq!(first + row, *id, "number {number}");
+            rows += 1;
+        }
+    }
+    assert_eq!(rows, 11 + 6);
+    assert!(mix.row_place(16 + 6).is_none());
 }

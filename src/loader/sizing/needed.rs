@@ -224,12 +224,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_the_place_of_a_row_its_part_and_maybe_its_place_in_the_deal() {
+        let bytes = [(255, false), (256, false), (255, true)].map(|(pool, deals)| listed_bytes(pool, deals));
+        assert_eq!(bytes, [5, 6, 10]);
+    }
+
+    #[test]
     fn a_lane_holds_no_more_than_it_has() {
         let needed = need(groups(16), Mixing::Window, 16, split(1_600, 2, 2));
         // A rank reads as many rows as eight row groups have. They touch at most ten row groups, two of them
         // only in part.
         assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
         assert_eq!(needed.lists, 800 * listed_bytes(16, true));
+        // Two lanes may share a row group, which is then in memory for both.
+        let shared = need(groups(16), Mixing::Window, 16, split(1_600, 4, 2));
+        assert_eq!((shared.row_groups, shared.lanes), (11 * 100 * KIB + 40 * KIB, 2));
         let all = need(groups(16), Mixing::Window, 16, split(1_600, 1, 1));
         assert_eq!(all.row_groups, 16 * 100 * KIB + 40 * KIB);
         let exact = need(groups(16), Mixing::Exact, 1, split(1_600, 2, 2));
