@@ -99,7 +99,7 @@ def test_the_card_lists_the_files_of_each_split(tmp_path: Path) -> None:
         with pickle.loads(pickle.dumps(mix)) as copy:
             assert len(copy) == len(mix)
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"split": "dev"}, r'README.md: .*no split "dev" \(they show train, test\)'),
+        ({"split": "dev"}, r'README.md: .*no split "dev" \(the splits are train, test\)'),
         ({"split": "train", "config": "large"}, r'no configuration "large" \(it has plain_text, small\)'),
         ({"split": "train[:10%]"}, "split must be the name of one split.*row_fraction"),
         ({"split": "train+test"}, "split must be the name of one split"),
