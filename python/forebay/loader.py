@@ -7,6 +7,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
@@ -697,15 +698,16 @@ class Loader:
     @property
     def class_names(self) -> dict[str, list[str]]:
         """The names of classes by delivered column, as :attr:`Dataset.class_names` has them; in a mix, those of
-        the first source that declares some for the column."""
+        the first source that declares some for the column. Raises :class:`InvalidError` if files of a source have
+        other names for a class of a delivered column."""
         own, sources = self._native.spec()
+        columns = set(self.columns)
         found: dict[str, list[str]] = {}
         for dataset, spec in zip(self._datasets, map(json.loads, sources or [own]), strict=True):
-            renamed = spec.get("rename", {})
-            for name, classes in dataset.class_names.items():
-                found.setdefault(renamed.get(name, name), classes)
-        columns = set(self.columns)
-        return {name: of for name, of in found.items() if name in columns or name.partition(".")[0] in columns}
+            delivered_as = partial(_delivered_as, renamed=spec.get("rename", {}), columns=columns)
+            for name, classes in dataset._class_names(delivered_as).items():
+                found.setdefault(name, classes)
+        return found
 
     @property
     def spec(self) -> SpecDict:
@@ -1123,6 +1125,12 @@ def opened_for(
     data set must have it. Tables are opened at their version in ``versions``, by location, and folders with ``only``
     the files at these paths."""
     urls, prepare = arguments["urls"], arguments["prepare"]
+def _delivered_as(name: str, renamed: Mapping[str, str], columns: set[str]) -> str | None:
+    """The name under which a column, or a field of a structure, is delivered; ``None`` if it is left out."""
+    name = renamed.get(name, name)
+    return name if name in columns or name.partition(".")[0] in columns else None
+
+
     if isinstance(urls, Dataset):
         return urls if prepare is None else _prepared(arguments, urls, fingerprint)
     options, merge, types = (arguments[name] for name in ("storage_options", "merge_schema", "partition_types"))
