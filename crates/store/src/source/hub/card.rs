@@ -118,12 +118,13 @@ fn config(node: &YamlNode) -> Result<Config> {
             None => Ok(texts),
         }
     };
+    let is_split = |one: &YamlNode| ["split", "path"].iter().any(|key| one.get(key).is_some());
     let splits = match node.get("data_files") {
         None | Some(YamlNode::Null) => Vec::new(),
         Some(YamlNode::Map(splits)) => {
             splits.iter().map(|(split, node)| Ok((split.clone(), patterns(node)?))).collect::<Result<_>>()?
         }
-        Some(YamlNode::List(list)) if list.iter().any(|one| one.get("path").is_some()) => {
+        Some(YamlNode::List(list)) if list.iter().any(is_split) => {
             let split = |one: &YamlNode| {
                 let split = one.get("split").and_then(YamlNode::text).unwrap_or(ONLY_SPLIT).to_owned();
                 let path = one.get("path").map(&patterns).transpose()?;
