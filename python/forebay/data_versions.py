@@ -46,13 +46,14 @@ def of_state(dataset: Dataset, state: Mapping[str, Any]) -> dict[str, str] | Non
 
 
 def data_of_state(
-    dataset: Dataset, state: Mapping[str, Any], reopen: Callable[[list[str] | None], Dataset]
+    dataset: Dataset, state: Mapping[str, Any], reopen: Callable[[list[str] | None], Dataset], is_between: bool
 ) -> Dataset | None:
     """Opens the files with which a state was saved, if files were only added to the folder since. ``reopen`` opens the
     folder with these files only, or as it is now.
 
-    It returns ``None`` if the data set has these files already, or if they are not found. In the latter case
-    loading the state fails afterwards.
+    It returns ``None`` if the data set has these files already. If they are not found, it returns the folder as it is
+    now for a state between two epochs (``is_between``), which needs none of them; otherwise ``None``, and loading the
+    state fails afterwards.
     """
     fingerprint, files = state.get("fingerprint"), state.get("files")
     if fingerprint == dataset.fingerprint or not isinstance(files, Mapping):
@@ -61,13 +62,15 @@ def data_of_state(
     paths = now._native.earlier_files(json.dumps(files))
     if now.fingerprint == fingerprint:
         return now
+    if paths is not None:
+        found = reopen(paths)
+        if found.fingerprint == fingerprint:
+            now._native.release()
+            return found
+        found._native.release()
+    if is_between:
+        return now
     now._native.release()
-    if paths is None:
-        return None
-    found = reopen(paths)
-    if found.fingerprint == fingerprint:
-        return found
-    found._native.release()
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay
@@ -14,7 +14,6 @@ from .errors import InvalidError, StateMismatchError
 from .index_exchange import opened_together
 from .one_pass import OnePass
 from .options.checks import names, whole
-from .options.features import class_names
 from .options.iceberg import located
 from .options.locations import locations, shown
 from .options.storage import hub_part, key_types, store_options, table_version
@@ -221,10 +220,26 @@ class Dataset:
         """The names of classes by column, as Hugging Face's ``datasets`` declares them in the metadata: the class
         ``i`` of the column is ``class_names[column][i]``.
 
-        A column of lists has the names of its items. A field of a structure is ``"objects.category"``. Empty if the
-        metadata declares no class.
+        A column of lists has the names of its items. A field of a structure is ``"objects.category"``. If a file has
+        more classes at the end of its list than others, all of them are listed. Empty if the metadata declares no
+        class.
+
+        Raises
+        ------
+        InvalidError
+            Files have other names for a class.
         """
-        return class_names(self.metadata.get("huggingface"))
+        return self._class_names(str)
+
+    def _class_names(self, delivered_as: Callable[[str], str | None]) -> dict[str, list[str]]:
+        """The names of classes by the names of columns that ``delivered_as`` returns, without the columns for which
+        that is ``None``."""
+        names, refused = self._native.classes()
+        for column, error in refused.items():
+            if delivered_as(column) is not None:
+                raise InvalidError(error)
+        renamed = ((delivered_as(column), classes) for column, classes in names.items())
+        return {column: classes for column, classes in renamed if column is not None}
 
     @property
     def fingerprint(self) -> str:

@@ -7,6 +7,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
@@ -697,15 +698,16 @@ class Loader:
     @property
     def class_names(self) -> dict[str, list[str]]:
         """The names of classes by delivered column, as :attr:`Dataset.class_names` has them; in a mix, those of
-        the first source that declares some for the column."""
+        the first source that declares some for the column. Raises :class:`InvalidError` if files of a source have
+        other names for a class of a delivered column."""
         own, sources = self._native.spec()
+        columns = set(self.columns)
         found: dict[str, list[str]] = {}
         for dataset, spec in zip(self._datasets, map(json.loads, sources or [own]), strict=True):
-            renamed = spec.get("rename", {})
-            for name, classes in dataset.class_names.items():
-                found.setdefault(renamed.get(name, name), classes)
-        columns = set(self.columns)
-        return {name: of for name, of in found.items() if name in columns or name.partition(".")[0] in columns}
+            delivered_as = partial(_delivered_as, renamed=spec.get("rename", {}), columns=columns)
+            for name, classes in dataset._class_names(delivered_as).items():
+                found.setdefault(name, classes)
+        return found
 
     @property
     def spec(self) -> SpecDict:
@@ -940,8 +942,9 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes a saved state: the next epoch that is begun continues there.
 
-        A loader of a table opens the version that the state was saved with. The world size and the batch size
-        may differ from the run that saved the state.
+        A loader of a table opens the version that the state was saved with. With ``follow``, a folder is opened with
+        the files that the state was saved with; a state between two epochs resumes with any files. The world size and
+        the batch size may differ from the run that saved the state.
 
         Parameters
         ----------
@@ -979,8 +982,7 @@ class Loader:
             ) from None
         self._check_kind(state)
         # The position is restored before epochs are ended: if it is refused, the epoch under way continues.
-        reopened = self._reopened(state)
-        (reopened.native if reopened else self._native).restore(position)
+        reopened = self._reopened(state, position)
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Restored)
         if reopened:
@@ -1040,13 +1042,15 @@ class Loader:
     def _check_process(self) -> None:
         self._native.check_process()
 
-    def _reopened(self, state: Mapping[str, Any]) -> _Reopened | None:
-        """Opens the tables at the versions that a state was saved with, and returns the attributes that
-        change with them; ``None`` if the loader has these versions already."""
+    def _reopened(self, state: Mapping[str, Any], position: str) -> _Reopened | None:
+        """Opens the data that a state was saved with, moves to its ``position``, and returns the attributes that
+        change with the data; ``None`` if the loader had this data already, and has moved."""
         saved = state.get("sources") if self._is_mix else [state]
         arguments = self._of_sources()
         if not isinstance(saved, list) or len(saved) != len(arguments):
+            self._native.restore(position)
             return None
+        is_between = state.get("row") == 0
         versions: list[dict[str, str] | Dataset | None] = []
         for one, dataset, of_source in zip(saved, self._datasets, arguments, strict=True):
             is_open = isinstance(of_source["urls"], Dataset) or not isinstance(one, Mapping)
@@ -1054,8 +1058,33 @@ class Loader:
             if wanted is not None:
                 refuse_given(wanted, dataset, of_source["version"], of_source["timestamp"])
             is_folder = not is_open and of_source["follow"] is not False and not dataset._native.tables()
-            versions.append(data_of_state(dataset, one, _reopener(of_source)) if is_folder else wanted)
-        return self._at(versions) if any(one is not None for one in versions) else None
+            versions.append(data_of_state(dataset, one, _reopener(of_source), is_between) if is_folder else wanted)
+        if all(one is None for one in versions):
+            self._native.restore(position)
+            return None
+        # Between two epochs, a followed folder without the files of the state goes on with the files that it has.
+        went_on = [
+            isinstance(opened, Dataset) and opened.fingerprint != one.get("fingerprint")
+            for one, opened in zip(saved, versions, strict=True)
+        ]
+        if any(went_on):
+            kept = [(source, one) for source, one in enumerate(saved) if not went_on[source]]
+            self._check_kept(kept, versions)
+            return self._at(versions, position)
+        reopened = self._at(versions)
+        reopened.native.restore(position)
+        return reopened
+
+    def _check_kept(
+        self, kept: list[tuple[int, Mapping[str, Any]]], versions: Sequence[dict[str, str] | Dataset | None]
+    ) -> None:
+        """Refuses a state in which a source of the mix that does not go on with other data has changed."""
+        for source, saved in kept:
+            if versions[source] is None and saved.get("fingerprint") != self._datasets[source].fingerprint:
+                raise StateMismatchError(
+                    f"source {source} of the mix has other data than the state, and is not followed (bring back its "
+                    "earlier files, pass follow= to it too, or start without the state)"
+                )
 
     def _at(self, versions: Sequence[dict[str, str] | Dataset | None], after: str | None = None) -> _Reopened:
         """Opens other versions of the tables, and returns the attributes of this loader that change with
@@ -1094,6 +1123,12 @@ class Loader:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
         text += [f"{name}={value!r}" for name, value in arguments.items() if not _is_default(name, value)]
         return f"forebay.Loader({', '.join(text)})"
+
+
+def _delivered_as(name: str, renamed: Mapping[str, str], columns: set[str]) -> str | None:
+    """The name under which a column, or a field of a structure, is delivered; ``None`` if it is left out."""
+    name = renamed.get(name, name)
+    return name if name in columns or name.partition(".")[0] in columns else None
 
 
 def _is_default(name: str, value: Any) -> bool:

@@ -176,6 +176,14 @@ impl Dataset {
         metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
+    /// The names of classes by column, and for each column whose files disagree on them the error.
+    fn classes(&self) -> (BTreeMap<String, Vec<String>>, BTreeMap<String, String>) {
+        let classes = &self.dataset.catalog().classes;
+        let names = classes.by_column().map(|(column, names)| (column.to_owned(), names.to_vec()));
+        let refused = classes.refused().map(|(column, error)| (column.to_owned(), error.to_string()));
+        (names.collect(), refused.collect())
+    }
+
     /// The version of the table, if the data set is a single table.
     fn version(&self) -> Option<u64> {
         match self.dataset.tables() {

@@ -549,3 +549,29 @@ def test_codes_are_those_of_the_rows_whatever_holds_them(tmp_path: Path, use_dic
                     assert hashed == xxh64(b"none" if value is None else value.encode(), 0) % 97
                     seen += 1
             assert seen == (kept or sum(at % 3 != 0 for at in range(rows)))
+
+
+def test_texts_in_lists_of_one_length_are_filled_and_arrows_type_null_is_encoded(tmp_path: Path) -> None:
+    words = [["b", None], None, ["a", "a"]]
+    columns = {
+        "pair": pa.array(words, pa.list_(pa.string(), 2)),
+        "nothing": pa.nulls(3),
+        "lists": pa.array([[], [None], []], pa.list_(pa.null())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    known = fb.Vocabulary(["a", "b"])
+    options: dict[str, Any] = {"encode": {"pair": known, "nothing": known}, "fill_null": {"pair": "b", "nothing": "a"}}
+    with fb.Loader(tmp_path, columns=["pair", "nothing"], batch_size=3, **options) as loader:
+        batch = next(iter(loader))
+        assert batch["pair"].tolist() == [[1, 1], [1, 1], [0, 0]] and batch["nothing"].tolist() == [0, 0, 0]
+    options["fill_null"] = {"*": "b"}
+    with fb.Loader(tmp_path, columns=["pair", "nothing"], batch_size=3, **options) as loader:
+        assert next(iter(loader))["pair"].tolist() == [[1, 1], [1, 1], [0, 0]]
+    coded = {"nothing": fb.Vocabulary([3, 4], null="code"), "lists": fb.Hash(9, null="code")}
+    with fb.Loader(tmp_path, columns=["nothing", "lists"], encode=coded, batch_size=3) as loader:
+        batch = next(iter(loader))
+        assert batch["nothing"].tolist() == [2, 2, 2] and str(batch["nothing"].dtype) == "int32"
+        assert [row.tolist() for row in batch["lists"]] == [[], [9], []]
+    assert fb.vocabularies(tmp_path, ["nothing"], null="code")["nothing"].values == ()
+    with pytest.raises(fb.InvalidError, match="holds nulls alone .*give nulls a code of their own"):
+        fb.Loader(tmp_path, columns=["nothing"], encode={"nothing": known})

@@ -144,3 +144,107 @@ def test_sources_of_a_mix_grow(tmp_path: Path) -> None:
     with fb.Mix(sources, stop="last", repeat=False, batch_size=8) as mix:
         mix.load_state_dict(state)
         assert len(ids(mix)) == 4 * ROWS
+
+
+def test_a_state_between_two_epochs_goes_on_without_the_old_files(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    for number, name in enumerate("ab"):
+        add(folder, name, 100 * number)
+    with made(folder) as loader:
+        under_way = iter(loader)
+        next(under_way)
+        middle = loader.state_dict()
+        list(under_way)
+        between = json.loads(json.dumps(loader.state_dict()))
+    assert (between["epoch"], between["row"]) == (1, 0)
+    (folder / "a.parquet").unlink()
+    add(folder, "c", 200)
+    expected = [*range(100, 100 + ROWS), *range(200, 200 + ROWS)]
+    with made(folder) as resumed:
+        resumed.load_state_dict(between)
+        assert resumed.state_dict()["epoch"] == 1
+        rows = ids(resumed)
+        assert sorted(rows) == expected and resumed.new_files == []
+        with made(folder) as fresh:
+            assert rows == ids(fresh.epoch(1)), "in the order of a loader over these files"
+        add(folder, "d", 300)
+        assert len(ids(resumed)) == 3 * ROWS and resumed.new_files == ["d.parquet"]
+    (folder / "d.parquet").unlink()
+    store = Launcher()
+    ranks = [made(folder, rank, 2, store) for rank in range(2)]
+    for rank in ranks:
+        rank.load_state_dict(between)
+    steps = zip(*ranks, strict=True)
+    assert sorted(ids(batch for step in steps for batch in step)) == expected
+    # Rows of an epoch under way still need the old files.
+    with made(folder) as other, pytest.raises(fb.StateMismatchError, match="earlier files to finish the epoch"):
+        other.load_state_dict(middle)
+    shuffle = {"shuffle": fb.Shuffle(seed=3, window_rows=15, lanes=2), "global_batch_size": 8}
+    with (
+        fb.Loader(folder, **shuffle) as still,
+        pytest.raises(fb.StateMismatchError, match="2 files.*follow the folder"),
+    ):
+        still.load_state_dict(between)
+    for changed, match in (({"seed": 4}, "saved with seed 3"), ({"lanes": 3}, "saved with lanes 2")):
+        options: dict[str, Any] = {"seed": 3, "window_rows": 15, "lanes": 2, **changed}
+        with fb.Loader(folder, follow=True, shuffle=fb.Shuffle(**options)) as other:
+            with pytest.raises(fb.StateMismatchError, match=match):
+                other.load_state_dict(between)
+            assert other.state_dict()["epoch"] == 0
+
+
+def test_a_mix_goes_on_between_two_epochs_if_only_followed_sources_changed(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("grows", "stays")]
+    for number, folder in enumerate(folders):
+        add(folder, "a", 1_000 * number)
+
+    def mixed() -> fb.Mix:
+        sources = [(fb.Loader(folder, follow=folder == folders[0]), 1) for folder in folders]
+        return fb.Mix(sources, stop="last", repeat=False, batch_size=8)
+
+    with mixed() as mix:
+        list(mix)
+        state = mix.state_dict()
+    (folders[0] / "a.parquet").unlink()
+    add(folders[0], "b", 100)
+    with mixed() as mix:
+        mix.load_state_dict(state)
+        assert mix.state_dict()["step"] == state["step"]
+        assert sorted(ids(mix)) == [*range(100, 100 + ROWS), *range(1_000, 1_000 + ROWS)]
+    add(folders[1], "b", 2_000)
+    with mixed() as mix, pytest.raises(fb.StateMismatchError, match="source 1 of the mix has other data.*not followed"):
+        mix.load_state_dict(state)
+
+
+def test_a_followed_folder_may_gain_partitions(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    add(folder / "day=1", "a", 0)
+    with fb.Loader(folder, follow=True, batch_size=8) as loader:
+        assert sorted(ids(loader)) == list(range(ROWS))
+        add(folder / "day=2", "a", 100)
+        batches = list(loader)
+        assert loader.new_files == ["day=2/a.parquet"]
+        assert {day for batch in batches for day in batch["day"].tolist()} == {1, 2}
+        # The type of a key follows from all folders.
+        add(folder / "day=last", "a", 200)
+        assert {day for batch in loader for day in batch["day"].tolist()} == {"1", "2", "last"}
+        add(folder, "b", 300)
+        with pytest.raises(fb.UnsupportedError, match='column "day": .*b.parquet has no such column'):
+            loader.epoch(3)
+
+
+def test_an_epoch_of_an_empty_folder_is_an_error_and_begins_once_there_are_rows(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    add(folder, "a", 0)
+    with fb.Loader(folder, follow=True, batch_size=8) as loader:
+        assert len(ids(loader)) == ROWS
+        (folder / "a.parquet").unlink()
+        with pytest.raises(fb.NotFoundError, match="data: the folder holds no Parquet file"):
+            iter(loader)
+        pq.write_table(pa.table({"id": pa.array([], pa.int64())}), folder / "b.parquet")
+        with pytest.raises(fb.InvalidError, match=r"no row is selected \(the data set is empty: .*, or wait for rows\)"):
+            iter(loader)
+        add(folder, "b", 100)
+        assert sorted(ids(loader)) == list(range(100, 100 + ROWS))
+        assert loader.state_dict()["epoch"] == 2 and loader.new_files == ["b.parquet"]

@@ -99,7 +99,7 @@ def test_the_card_lists_the_files_of_each_split(tmp_path: Path) -> None:
         with pickle.loads(pickle.dumps(mix)) as copy:
             assert len(copy) == len(mix)
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"split": "dev"}, r'README.md: .*no split "dev" \(they show train, test\)'),
+        ({"split": "dev"}, r'README.md: .*no split "dev" \(the splits are train, test\)'),
         ({"split": "train", "config": "large"}, r'no configuration "large" \(it has plain_text, small\)'),
         ({"split": "train[:10%]"}, "split must be the name of one split.*row_fraction"),
         ({"split": "train+test"}, "split must be the name of one split"),
@@ -192,3 +192,44 @@ def test_the_names_of_classes_are_those_of_the_metadata(tmp_path: Path) -> None:
         pq.write_table(pa.table({"x": [1]}).replace_schema_metadata(metadata), other)
         assert fb.Dataset(other).class_names == {}
     shutil.rmtree(folder)
+
+
+def test_files_with_other_names_for_a_class_are_refused_with_both_files(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+
+    def add(name: str, **names: list[str]) -> None:
+        features = {column: {"_type": "ClassLabel", "names": of} for column, of in names.items()}
+        metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+        folder.mkdir(exist_ok=True)
+        table = pa.table({"label": [0, 1], "kind": [0, 0]}).replace_schema_metadata(metadata)
+        pq.write_table(table, folder / f"{name}.parquet")
+
+    add("a", label=["cat", "dog"], kind=["x"])
+    add("b", label=["cat", "dog", "owl"])
+    assert fb.Dataset(folder).class_names == {"label": ["cat", "dog", "owl"], "kind": ["x"]}
+    add("c", label=["dog", "cat"], kind=["x"])
+    dataset = fb.Dataset(folder)
+    said = (
+        r'c.parquet, column "label": class 0 is "dog", and "cat" in .*b.parquet .*write them with the same ClassLabel'
+    )
+    with pytest.raises(fb.InvalidError, match=said):
+        dataset.class_names  # noqa: B018
+    with fb.Loader(dataset, columns=["label"]) as loader, pytest.raises(fb.InvalidError, match=said):
+        loader.class_names  # noqa: B018
+    with fb.Loader(dataset, columns=["kind"]) as loader:
+        assert loader.class_names == {"kind": ["x"]}
+    with fb.Loader(dataset, columns=["label"], rename={"label": "target"}) as loader:
+        with pytest.raises(fb.InvalidError, match=said):
+            loader.class_names  # noqa: B018
+
+
+def test_a_card_may_have_aliases_beside_its_configurations(tmp_path: Path) -> None:
+    card = "---\ntags: &tags [a]\nkeywords: *tags\n" + CARD.removeprefix("---\n")
+    folder = write(tmp_path / "data", FILES, card)
+    assert ids(folder, split="test") == [3, 4]
+    (folder / "README.md").write_text("---\nconfigs:\n- config_name: x\n  data_files: []\n---\n")
+    with pytest.raises(fb.InvalidError, match='configuration "x" of the card lists no file of split "train"'):
+        fb.Loader(folder, split="train")
+    (folder / "README.md").write_text("---\na: &a []\nconfigs: *a\n---\n")
+    with pytest.raises(fb.InvalidError, match='its "configs" have an alias'):
+        fb.Loader(folder, split="train")

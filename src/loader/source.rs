@@ -335,11 +335,18 @@ impl Source {
         let fingerprint = self.fetcher.reads.catalog.fingerprint.to_string();
         match &saved.files {
             Some(files) if saved.fingerprint != fingerprint => {
-                return Err(self.other_version(saved).unwrap_or_else(|| self.other_data(files)));
+                return Err(self.other_version(saved).unwrap_or_else(|| self.other_data(files, row)));
             }
             _ => saved.check(row, &fingerprint, &self.order_id())?,
         }
         self.adopted(&saved.order)
+    }
+
+    /// Refuses a saved source that this one cannot continue over other data, because its seed, shuffle,
+    /// filter, samples or lanes differ.
+    pub(super) fn check_rule(&self, saved: &SavedSource) -> Result<()> {
+        saved.check_rule(&self.order_id())?;
+        self.check_lanes(&saved.order, &self.order())
     }
 
     /// Takes over the ranges of rows that a saved order skips, if the user gave no `skip_steps`. Fails if the
@@ -397,21 +404,20 @@ impl Source {
     /// from those that the user set.
     fn adopted(&self, saved: &OrderId) -> Result<OrderSpec> {
         let mut order = self.order();
-        let mismatch = |what: &str, saved: u32, here: u32| {
-            Error::new(
-                ErrorKind::StateMismatch,
-                format!("the state was saved with {what} {saved}, this loader has {here}"),
-            )
-            .hint("leave it out to use that of the state")
-        };
-        if saved.lanes != order.lanes && !self.open.lanes {
-            return Err(mismatch("lanes", saved.lanes, order.lanes));
-        }
+        self.check_lanes(saved, &order)?;
         if saved.pool != order.pool && !self.open.window {
-            return Err(mismatch("a window in row groups of", saved.pool, order.pool));
+            return Err(asked_otherwise("a window in row groups of", saved.pool, order.pool));
         }
         (order.lanes, order.pool) = (saved.lanes, saved.pool);
         Ok(order)
+    }
+
+    /// Fails if the user set another number of lanes than a saved order has.
+    fn check_lanes(&self, saved: &OrderId, order: &OrderSpec) -> Result<()> {
+        match saved.lanes == order.lanes || self.open.lanes {
+            true => Ok(()),
+            false => Err(asked_otherwise("lanes", saved.lanes, order.lanes)),
+        }
     }
 
     /// A warning that has not been returned yet.
@@ -434,8 +440,8 @@ impl Source {
         self.files.get_or_init(|| SavedFiles::new(catalog.rows(), counted_files(catalog)))
     }
 
-    /// The error for a position that was saved with other files.
-    fn other_data(&self, saved: &SavedFiles) -> Error {
+    /// The error for a position that was saved with other files, at `row` of an epoch.
+    fn other_data(&self, saved: &SavedFiles, row: u64) -> Error {
         let here = self.saved_files();
         if saved == here {
             let cause =
@@ -445,11 +451,18 @@ impl Source {
         let files: Vec<CountedFile> = counted_files(&self.fetcher.reads.catalog).collect();
         let cause = format!("the state is of another data set: {}", saved.differences(here, &files));
         Error::new(ErrorKind::StateMismatch, cause).hint(match here.files > saved.files {
+            _ if row == 0 => {
+                "the state is between two epochs: to train on the files that are there now, follow the folder; \
+                 or bring back the earlier files, or start again without the state"
+            }
             true => {
                 "to finish the epoch, open the earlier files only, by a list or a glob, or follow the folder; to \
                  train on all of them, start a run without the state"
             }
-            false => "bring back the earlier files, or start again without the state",
+            false => {
+                "bring back the earlier files to finish the epoch, or start again without the state; a state \
+                 between two epochs continues without them if the folder is followed"
+            }
         })
     }
 
@@ -468,4 +481,10 @@ impl Source {
     pub(super) fn split(&self, order: &OrderSpec) -> Split {
         self.spec.split(self.rows, order)
     }
+}
+
+/// The error for an option of the order that the user set to another value than a saved order has.
+fn asked_otherwise(what: &str, saved: u32, here: u32) -> Error {
+    let cause = format!("the state was saved with {what} {saved}, this loader has {here}");
+    Error::new(ErrorKind::StateMismatch, cause).hint("leave it out to use that of the state")
 }

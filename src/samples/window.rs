@@ -188,7 +188,8 @@ impl Window {
     }
 
     /// Delivers rows that are this far from each other: with 4, the rows 0, 4, 8 and so on of a window, which
-    /// then spans nearly four times as many rows. For windows of [`rows`](Self::rows). Default: 1.
+    /// then spans nearly four times as many rows. For windows of [`rows`](Self::rows). Default: 1. If windows
+    /// [overlap](Self::overlap) by fewer rows than by default, the rows between may be in no window.
     ///
     /// ```
     /// use forebay::samples::Window;

@@ -501,6 +501,29 @@ impl SavedSource {
         if self.fingerprint != fingerprint {
             return differs("data set", "loader", &self.fingerprint, &fingerprint);
         }
+        self.check_rule(order)?;
+        let (saved, here) = (&self.order, order);
+        // Between epochs, no row of the next epoch has been delivered yet, so it may leave out other rows
+        // than the last one did.
+        let may_deny_others = row == 0;
+        if saved.denied != here.denied && !may_deny_others {
+            return differs("denied rows", "loader", &or_none(&saved.denied), &or_none(&here.denied))
+                .map_err(|error| {
+                    error.hint_also("other rows may be denied from a state between two epochs on")
+                });
+        }
+        if saved.rows != here.rows && saved.denied == here.denied {
+            return differs("selected rows", "loader", &saved.rows, &here.rows);
+        }
+        if saved.lanes == 0 || u64::from(saved.lanes) > saved.rows || saved.pool == 0 || row > saved.rows {
+            return Err(damaged());
+        }
+        Ok(())
+    }
+
+    /// Refuses to continue this source in an order of another seed, shuffle, filter or kind of sample. The
+    /// rows may be those of other data.
+    pub(crate) fn check_rule(&self, order: &OrderId) -> Result<()> {
         let (saved, here) = (&self.order, order);
         if saved.shuffle != here.shuffle {
             return differs("shuffle", "loader", &saved.shuffle, &here.shuffle);
@@ -524,21 +547,6 @@ impl SavedSource {
         if saved.samples != here.samples {
             let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
             return differs("samples", "loader", &words(&saved.samples), &words(&here.samples));
-        }
-        // Between epochs, no row of the next epoch has been delivered yet, so it may leave out other rows
-        // than the last one did.
-        let may_deny_others = row == 0;
-        if saved.denied != here.denied && !may_deny_others {
-            return differs("denied rows", "loader", &or_none(&saved.denied), &or_none(&here.denied))
-                .map_err(|error| {
-                    error.hint_also("other rows may be denied from a state between two epochs on")
-                });
-        }
-        if saved.rows != here.rows && saved.denied == here.denied {
-            return differs("selected rows", "loader", &saved.rows, &here.rows);
-        }
-        if saved.lanes == 0 || u64::from(saved.lanes) > saved.rows || saved.pool == 0 || row > saved.rows {
-            return Err(damaged());
         }
         Ok(())
     }

@@ -143,6 +143,15 @@ fn a_loader_goes_on_in_the_lanes_of_its_run() {
     assert_eq!(step(&after(1)), step(&after(2)));
     let of_mix = mix_of_one(folder.path()).after(&beginning).build().unwrap_err();
     assert!(of_mix.to_string().starts_with("this is a state of a loader, not of a mix"), "{of_mix}");
+    for (shuffle, said) in [
+        (Shuffle::seeded(6), "saved with seed 5, this loader has 6"),
+        (Shuffle::seeded(5).lanes(3), "saved with lanes 2, this loader has 3"),
+        (Shuffle::exact(5), "saved with shuffle window"),
+    ] {
+        let error = loader((0, 1)).shuffle(shuffle).after(&beginning).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StateMismatch);
+        assert!(error.to_string().contains(said), "{error}");
+    }
 }
 
 fn mix_of_one(folder: &Path) -> LoaderBuilder {

@@ -23,6 +23,8 @@ pub(crate) struct Location {
     storage_options: Vec<String>,
     #[command(flatten)]
     version: WantedVersion,
+    #[command(flatten)]
+    part: WantedPart,
 }
 
 /// The version of a table that is opened.
@@ -36,6 +38,25 @@ pub(crate) struct WantedVersion {
     timestamp: Option<String>,
 }
 
+/// The part of a folder that is opened, if it is laid out like a data set of the Hugging Face hub.
+#[derive(clap::Args, Clone, Default, Deserialize, Serialize)]
+pub(crate) struct WantedPart {
+    /// Split of a folder that is laid out like a data set of the Hugging Face hub, such as train
+    /// [default: all files]
+    #[arg(long, value_name = "SPLIT", value_parser = split)]
+    split: Option<String>,
+    /// Configuration of such a folder [default: with --split, its default configuration or its only one]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    config: Option<String>,
+}
+
+impl WantedPart {
+    /// The names of the split and of the configuration.
+    pub(super) fn names(&self) -> (Option<String>, Option<String>) {
+        (self.split.clone(), self.config.clone())
+    }
+}
+
 impl Location {
     /// The location of a folder on this machine.
     pub(crate) fn folder(path: &Path) -> Self {
@@ -43,18 +64,27 @@ impl Location {
             locations: vec![path.display().to_string()],
             storage_options: Vec::new(),
             version: WantedVersion::default(),
+            part: WantedPart::default(),
         }
     }
 
     /// Finds the files and reads their footers.
     pub(crate) fn open(&self) -> Result<Dataset> {
-        open_at(self.locations.clone(), &self.storage_options, &self.version)
+        self.open_at(self.locations.clone())
     }
 
     /// Opens each location as a data set of its own.
     pub(crate) fn open_each(&self) -> Result<Vec<Dataset>> {
-        let open = |location: &String| open_at(vec![location.clone()], &self.storage_options, &self.version);
-        self.locations.iter().map(open).collect()
+        self.locations.iter().map(|location| self.open_at(vec![location.clone()])).collect()
+    }
+
+    fn open_at(&self, locations: Vec<String>) -> Result<Dataset> {
+        open_with(locations, &self.storage_options, &self.version, &self.part)
+    }
+
+    /// The part of the folder that the arguments name.
+    pub(super) fn part(&self) -> &WantedPart {
+        &self.part
     }
 
     /// Whether there is no location, for verbs that allow that.
@@ -80,13 +110,25 @@ impl Location {
 
 /// Opens a data set. If it has an index that cannot be used, prints the reason.
 pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result<Dataset> {
-    open_at(locations, storage_options, &WantedVersion::default())
+    open_with(locations, storage_options, &WantedVersion::default(), &WantedPart::default())
 }
 
-/// Opens a data set at a version, if the locations are tables.
-fn open_at(locations: Vec<String>, storage_options: &[String], version: &WantedVersion) -> Result<Dataset> {
+/// Opens a data set: a version, if the locations are tables, or a part, if they are a folder of the hub.
+fn open_with(
+    locations: Vec<String>,
+    storage_options: &[String],
+    WantedVersion { version, timestamp }: &WantedVersion,
+    WantedPart { split, config }: &WantedPart,
+) -> Result<Dataset> {
     let options = OpenOptions::new().storage_options(parse_options(storage_options)?);
-    let dataset = options.as_of(version.version.as_deref(), version.timestamp.as_deref())?.open(locations)?;
+    let mut options = options.as_of(version.as_deref(), timestamp.as_deref())?;
+    if let Some(split) = split {
+        options = options.split(split);
+    }
+    if let Some(config) = config {
+        options = options.config(config);
+    }
+    let dataset = options.open(locations)?;
     if let Some(warning) = dataset.take_warning() {
         console::note(warning);
     }
@@ -103,6 +145,14 @@ pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>
         }
     });
     pairs.collect()
+}
+
+/// Parses the name of one split.
+fn split(text: &str) -> Result<String, &'static str> {
+    match text.is_empty() || text.contains(['+', '[', ']', ':', '%']) {
+        true => Err("must be the name of one split, such as train; several splits are opened by their files"),
+        false => Ok(text.to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! file is one row group in the catalogue, however many it has, and its costs are estimates until then.
 
 pub mod arrow_schema;
+mod classes;
 mod cost;
 mod file_columns;
 mod fingerprint;
@@ -38,6 +39,8 @@ use row_ids::{IdsOfFile, RowIds};
 
 pub use crate::snapshot::FileVersion;
 pub use arrow_schema::{ARROW_SCHEMA, Refusals, arrow_schema, int96_roots};
+pub use classes::ClassNames;
+pub(crate) use classes::{DeclaredClasses, KnownClasses};
 pub use cost::{LEVEL_BYTES, PageMemory, value_width};
 pub use file_columns::{FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
 pub use fingerprint::Fingerprint;
@@ -72,6 +75,9 @@ pub struct Catalog {
     /// Warnings: a sentence for each opened location whose files belong to several splits, such as train and
     /// test.
     pub splits: Arc<[String]>,
+    /// The names of classes that the metadata of the files declares. Files whose footers are read later
+    /// declare none.
+    pub classes: Arc<ClassNames>,
     /// The tables that were opened, each at one version.
     pub tables: Arc<[TableVersion]>,
     /// The column descriptions found so far. Files whose footers are read later share them if they are equal.
@@ -191,6 +197,7 @@ impl Catalog {
             refused: refused.into(),
             identities,
             splits: Arc::new([]),
+            classes: Arc::default(),
             tables: Arc::new([]),
             row_ids: OnceLock::new(),
         })
@@ -220,6 +227,7 @@ impl Catalog {
         Ok(Some(Catalog {
             row_ids: ids.map_or_else(OnceLock::new, OnceLock::from),
             splits: self.splits.clone(),
+            classes: self.classes.clone(),
             tables: self.tables.clone(),
             ..kept
         }))

@@ -76,7 +76,8 @@ class Window:
     stride : int, default 1
         Distance from one row of a window to the next: with 4, a window has the rows 0, 4, 8 and so on of the
         rows that it spans. ``overlap``, ``by``, ``gap`` and ``within`` refer to all rows that a window spans,
-        and a column ``row_id`` has the ids of all these rows.
+        and a column ``row_id`` has the ids of all these rows. With ``overlap=False`` the rows between those of a
+        window are in no window: ``Window(16, stride=4, overlap=False)`` leaves out 45 of each 61 rows.
 
     Raises
     ------

@@ -76,6 +76,7 @@ impl Coder {
         };
         let values = vocabulary.values();
         let fits = match values {
+            _ if *stored == DataType::Null => true,
             Categories::Texts(_) => *stored == DataType::Utf8View,
             Categories::Bytes(_) => matches!(stored, DataType::BinaryView | DataType::FixedSizeBinary(_)),
             Categories::Numbers(_) => stored.is_integer(),
@@ -181,6 +182,10 @@ impl EncodeCodec {
             }
             (fill, null) => fill.or(null),
         };
+        if *values == DataType::Null && fill.is_none() {
+            return Err(Error::invalid("holds nulls alone (Arrow's type null), not values to encode")
+                .hint("give nulls a code of their own, or leave the column out"));
+        }
         let codes = Codes { coder, data_type: encoding.data_type(), uncoded: UncodedValues::default() };
         let are_views = |values: &DataType| matches!(values, DataType::Utf8View | DataType::BinaryView);
         let item = || Arc::new(Field::new("item", codes.data_type.clone(), true));
@@ -192,7 +197,7 @@ impl EncodeCodec {
             }
             // Lists of integers are not held as codes, because encoding an integer takes no longer than
             // gathering it.
-            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => None,
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Null => None,
             _ => Some(codes.data_type.clone()),
         };
         Ok(EncodeCodec {
@@ -799,6 +804,41 @@ mod tests {
     }
 
     #[test]
+    fn a_text_replaces_nulls_in_lists_of_one_length() {
+        let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+        let words = StringViewArray::from(vec![Some("b"), None, Some("a"), Some("a")]);
+        let there = NullBuffer::from(vec![true, false]);
+        let lists: ArrayRef = Arc::new(FixedSizeListArray::new(item, 2, Arc::new(words), Some(there)));
+        let (codes, bad) = encoded(&Vocabulary::texts(["a", "b"]).into(), lists, Some("b".into()));
+        assert!(bad.is_empty(), "{bad:?}");
+        let expected = Int32Array::from(vec![1, 1, 1, 1]);
+        assert_eq!(codes.as_fixed_size_list().values().as_ref(), &expected as &dyn Array);
+    }
+
+    #[test]
+    fn arrows_type_null_has_the_code_of_nulls() {
+        let nulls = || new_null_array(&DataType::Null, 2);
+        for (encoding, fill, code) in [
+            (Encoding::from(Vocabulary::texts(["a", "b"]).with_null()), None, 2),
+            (Vocabulary::numbers([7]).with_unknown().with_null().into(), None, 2),
+            (Vocabulary::empty().with_null().into(), None, 0),
+            (Vocabulary::texts(["a", "b"]).into(), Some(Fill::from("b")), 1),
+            (Vocabulary::numbers([6, 7]).into(), Some(Fill::from(7)), 1),
+        ] {
+            let (codes, bad) = encoded(&encoding, nulls(), fill);
+            assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![code; 2]) as &dyn Array, vec![]));
+        }
+        let (codes, _) = encoded(&Encoding::hash(9).with_null(), nulls(), None);
+        assert_eq!(codes.as_ref(), &Int64Array::from(vec![9, 9]) as &dyn Array);
+        let item = Arc::new(Field::new("item", DataType::Null, true));
+        let offsets = OffsetBuffer::from_lengths([0, 2]);
+        let lists: ArrayRef = Arc::new(ListArray::new(item, offsets, nulls(), None));
+        let (codes, bad) = encoded(&Vocabulary::texts(["a"]).with_null().into(), lists, None);
+        assert_eq!((codes.as_list::<i64>().value_offsets(), bad), (&[0, 0, 2][..], vec![]));
+        assert_eq!(codes.as_list::<i64>().values().as_ref(), &Int32Array::from(vec![1, 1]) as &dyn Array);
+    }
+
+    #[test]
     fn an_encoding_that_can_never_work_is_refused() {
         let field = |data_type: DataType| Field::new("x", data_type, true);
         let text = field(DataType::Utf8View);
@@ -816,6 +856,8 @@ mod tests {
             (words().into(), &field(DataType::Float32), None, "not values to encode"),
             (words().into(), &text, Some(Fill::from("c")), "no \"c\", which replaces nulls"),
             (words().into(), &text, Some(Fill::from(1.0)), "not a value of type"),
+            (words().into(), &field(DataType::Null), None, "holds nulls alone"),
+            (words().into(), &field(DataType::Null), Some(Fill::from("c")), "no \"c\", which replaces nulls"),
         ] {
             let refused = encoding.codec(stored, fill.as_ref()).unwrap_err();
             assert!(refused.to_string().contains(said), "{refused}");

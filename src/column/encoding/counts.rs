@@ -88,6 +88,10 @@ impl CategoryCounts {
         array: &dyn Array,
         ranges: impl Iterator<Item = std::ops::Range<usize>>,
     ) -> Result<()> {
+        // Nulls alone do not decide the kind of the values.
+        if *array.data_type() == DataType::Null {
+            return Ok(());
+        }
         let items = Items::new(array).map_err(|_| {
             let cause = format!("holds {}, which has no categories", TypeName(array.data_type()));
             Error::invalid(cause).hint("texts, binary values and integers have, and lists of these")

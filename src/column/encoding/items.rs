@@ -69,13 +69,17 @@ pub(super) enum Items<'a> {
     LargeBinary(&'a LargeBinaryArray),
     Signed(Box<dyn Fn(usize) -> i64 + 'a>, &'a dyn Array),
     Unsigned(Box<dyn Fn(usize) -> u64 + 'a>, &'a dyn Array),
+    /// Arrow's type null, which has no values.
+    Nulls,
 }
 
 impl<'a> Items<'a> {
     /// Whether values of a stored type can be encoded.
     pub(super) fn are_in(data_type: &DataType) -> bool {
-        matches!(data_type, DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_))
-            || data_type.is_integer()
+        match data_type {
+            DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) | DataType::Null => true,
+            other => other.is_integer(),
+        }
     }
 
     pub(super) fn new(array: &'a dyn Array) -> Result<Self> {
@@ -93,6 +97,7 @@ impl<'a> Items<'a> {
             DataType::UInt16 => unsigned::<UInt16Type>(array),
             DataType::UInt32 => unsigned::<UInt32Type>(array),
             DataType::UInt64 => unsigned::<UInt64Type>(array),
+            DataType::Null => Items::Nulls,
             other => return Err(Error::new(ErrorKind::Internal, format!("{other} values are not encoded"))),
         })
     }
@@ -107,6 +112,7 @@ impl<'a> Items<'a> {
             Items::LargeBinary(array) => array.is_valid(row).then(|| Item::Bytes(array.value(row))),
             Items::Signed(value, array) => array.is_valid(row).then(|| Item::Signed(value(row))),
             Items::Unsigned(value, array) => array.is_valid(row).then(|| Item::Unsigned(value(row))),
+            Items::Nulls => None,
         }
     }
 }

@@ -14,7 +14,7 @@ pub use counts::CategoryCounts;
 pub(crate) use held::CodeValues;
 pub use vocabulary::{Categories, Vocabulary};
 
-use forebay_arrow::datatypes::Field;
+use forebay_arrow::datatypes::{DataType, Field};
 use forebay_base::Result;
 
 use super::{Codec, Column, ColumnOption, Gather, NullOptions};
@@ -28,8 +28,15 @@ impl Encoding {
     /// Fails if the column's values cannot be encoded, if the fill is not such a value, or if the encoding is
     /// invalid in itself.
     pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Result<Arc<dyn Gather>> {
-        if let Some(fill) = fill {
-            fill.check(stored.data_type())?;
+        let values = match stored.data_type() {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                item.data_type()
+            }
+            other => other,
+        };
+        // Nulls alone have any type: the vocabulary decides whether it has the fill.
+        if let Some(fill) = fill.filter(|_| *values != DataType::Null) {
+            fill.check(values)?;
         }
         Ok(Arc::new(EncodeCodec::new(self, stored.data_type(), fill)?))
     }

@@ -4,7 +4,7 @@
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::LoaderBuilder;
-use crate::loader::handle::Loader;
+use crate::loader::handle::{Loader, of_source};
 use crate::loader::mix::{asked, schedule_after};
 use crate::loader::progress::At;
 use crate::shard::{Origin, Position, Run, SkippedSteps, damaged};
@@ -17,7 +17,8 @@ impl LoaderBuilder {
     /// number of lanes (parallel parts of the order) is left open, it is the one in the position. Default:
     /// the loader begins with epoch 0.
     ///
-    /// Every rank must open the same versions of the data sets. A position of the new loader records these
+    /// The loader must have the seed, shuffle, filter and samples of the position. Every rank must open the
+    /// same versions of the data sets. A position of the new loader records these
     /// versions, and can be restored by a loader over them.
     ///
     /// ```no_run
@@ -92,11 +93,19 @@ impl LoaderBuilder {
     }
 
     /// Makes the loader begin with the epoch of the position that [`after`](Self::after) sets, if there is
-    /// one.
-    pub(super) fn begins_after(&self, loader: Loader) -> Loader {
-        if let Some(position) = &self.after {
-            loader.sources.progress.set(At::begin(position.epoch));
+    /// one. Refuses a position that was saved with another seed, shuffle, filter or number of lanes.
+    pub(super) fn begins_after(&self, loader: Loader) -> Result<Loader> {
+        let Some(position) = &self.after else { return Ok(loader) };
+        let sources = loader.sources.all().iter().zip(&position.sources).enumerate();
+        for (number, (source, saved)) in sources {
+            let checked = source.check_rule(saved);
+            if loader.sources.mixture.is_some() {
+                checked.map_err(of_source(number))?;
+            } else {
+                checked?;
+            }
         }
-        loader
+        loader.sources.progress.set(At::begin(position.epoch));
+        Ok(loader)
     }
 }

@@ -85,7 +85,7 @@ impl LoaderBuilder {
             return Err(match self.spec.filter {
                 Some(_) => error.hint("the filter matches nothing"),
                 None if !self.spec.deny.is_empty() => error.hint("`deny` leaves out all rows"),
-                None => error.hint("the data set is empty"),
+                None => error.hint("the data set is empty: check its location, or wait for rows"),
             });
         }
         let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };

@@ -39,7 +39,7 @@ impl LoaderBuilder {
     /// that cannot be used, columns of one name with different types, and an epoch without a step or an end.
     pub fn build(self) -> Result<Loader> {
         if self.is_mix() {
-            return Ok(self.begins_after(self.mix()?.start()?));
+            return self.begins_after(self.mix()?.start()?);
         }
         self.check_after(None)?;
         let this = self.of_kept_files()?;
@@ -48,7 +48,7 @@ impl LoaderBuilder {
         let monitor = monitor(&settled.spec.trace, settled.threads)?;
         let pool = threads::pool(settled.threads)?;
         let source = this.clone().start(settled, io, pool, monitor, 0);
-        Ok(this.begins_after(Loader { sources: Sources::one(source) }))
+        this.begins_after(Loader { sources: Sources::one(source) })
     }
 
     /// Starts a loader of one data set, or a source of a mix, on a pool of threads. `first_number` is the

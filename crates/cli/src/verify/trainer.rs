@@ -30,6 +30,8 @@ struct Told {
     trainer: Trainer,
     urls: Vec<String>,
     storage_options: BTreeMap<String, String>,
+    split: Option<String>,
+    config: Option<String>,
     columns: Vec<String>,
     memory: Option<u64>,
     batch_size: u64,
@@ -150,6 +152,7 @@ fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
             .hint("leave out --version and --timestamp"));
     }
     let (locations, storage_options) = args.loader.location.words();
+    let (split, config) = args.loader.location.part().names();
     let columns = match &args.loader.columns {
         Some(columns) => columns.clone(),
         // Rows are identified by their row ids, but the loader must read some column beside them.
@@ -169,6 +172,8 @@ fn told(args: &Args, trainer: Trainer, dataset: &Dataset) -> Result<Told> {
         trainer,
         urls: locations.iter().map(|location| source::absolute(location)).collect::<Result<_>>()?,
         storage_options: parse_options(&storage_options)?,
+        split,
+        config,
         columns,
         memory: args.loader.memory,
         batch_size: args.loader.batch_size,

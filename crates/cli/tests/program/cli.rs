@@ -365,6 +365,38 @@ fn plan_hands_each_row_to_one_rank_and_equal_steps_to_all() {
 }
 
 #[test]
+fn a_split_of_a_folder_of_the_hub_is_inspected_planned_and_fed() {
+    let temp = TempDir::new().unwrap();
+    let dir = temp.path().join("shelf");
+    std::fs::create_dir(&dir).unwrap();
+    for (config, split, rows) in [("en", "train", 30), ("en", "test", 10), ("fr", "train", 20)] {
+        let made = temp.path().join("made");
+        succeed(&format!("synth {} --rows {rows} --image 64x48 --rows-per-group 10", made.display()));
+        std::fs::create_dir_all(dir.join(config)).unwrap();
+        let (name, _) = contents(&made).into_iter().next().unwrap();
+        std::fs::rename(made.join(name), dir.join(config).join(format!("{split}.parquet"))).unwrap();
+        std::fs::remove_dir_all(made).unwrap();
+    }
+    let dir = dir.display();
+    for (words, rows) in
+        [("--split train --config en", 30), ("--config fr", 20), ("--split test --config en", 10)]
+    {
+        assert_eq!(json(&format!("inspect {dir} {words}"))["rows"], rows, "{words}");
+        assert_eq!(json(&format!("plan {dir} {words}"))["rows"], rows, "{words}");
+        assert_eq!(json(&format!("bench {dir} {words} --batch-size 10 --epochs 1"))["rows"], rows, "{words}");
+    }
+    for (words, said) in [
+        ("--split dev --config en", "show no split \"dev\""),
+        ("--split train+test", "must be the name of one split"),
+        ("--split train", "in several folders: en, fr"),
+        ("--config de", "the folders with Parquet files are en, fr"),
+    ] {
+        let error = refused(&format!("inspect {dir} {words}"));
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
 fn plan_says_how_the_first_batches_of_a_run_are_mixed() {
     let temp = TempDir::new().unwrap();
     let dir = temp.path().display();

@@ -8,6 +8,7 @@ mod names;
 
 use std::collections::BTreeSet;
 
+use forebay_base::error::nearest;
 use forebay_base::{Error, ErrorKind, Place, Result};
 use object_store::path::Path;
 
@@ -23,6 +24,9 @@ const CARD: &str = "README.md";
 
 /// The most bytes of a card that are read. Cards with the names of 20,000 classes are smaller.
 const MAX_CARD_BYTES: u64 = 8 << 20;
+
+/// The most names that a message lists.
+const NAMES_SHOWN: usize = 10;
 
 /// The part of a folder to open, if it is laid out like a data set of the Hugging Face hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,8 +97,17 @@ impl HubPart {
             config.splits.iter().filter(|(split, _)| self.split.as_ref().is_none_or(|of| of == split));
         let patterns: Vec<&String> = wanted.flat_map(|(_, patterns)| patterns).collect();
         if patterns.is_empty() {
+            let whose = format!("configuration {:?} of the card", config.name);
             let splits = config.splits.iter().map(|(split, _)| split.as_str());
-            return Err(self.no_split(splits, &format!("configuration {:?} of the card", config.name)));
+            return Err(match &self.split {
+                Some(split) if !splits.clone().any(|of| of == split) => {
+                    self.no_split(splits, &format!("{whose} has"))
+                }
+                Some(split) => {
+                    Error::invalid(format!("{whose} lists no file of split {split:?}")).hint(BY_GLOB)
+                }
+                None => Error::invalid(format!("{whose} lists no file")).hint(BY_GLOB),
+            });
         }
         // A path without wildcards names a file that has to be there.
         let is_path = |pattern: &&&String| !pattern.contains(['*', '?', '[', '{']);
@@ -112,8 +125,8 @@ impl HubPart {
                 None => Ok(found),
             };
         }
-        let listed: Vec<&str> = patterns.iter().map(|pattern| pattern.as_str()).collect();
-        let cause = format!("the card lists {}, which is no Parquet file here", listed.join(", "));
+        let patterns = listed(patterns.iter().map(|pattern| pattern.as_str()));
+        let cause = format!("the card lists {patterns}, which is no Parquet file here");
         let hint = "the hub has most data sets as Parquet: hf://datasets/owner/name@refs/convert/parquet";
         Err(Error::new(ErrorKind::NotFound, cause).hint(hint))
     }
@@ -121,18 +134,18 @@ impl HubPart {
     /// The configuration of the card that is meant.
     fn config_of<'a>(&self, configs: &'a [Config]) -> Result<&'a Config> {
         let named = |name: &str| configs.iter().find(|config| config.name == name);
-        let shown = || configs.iter().map(|config| config.name.as_str()).collect::<Vec<_>>().join(", ");
+        let names = || configs.iter().map(|config| config.name.as_str());
         match (&self.config, configs) {
             (Some(name), _) => named(name).ok_or_else(|| {
                 Error::invalid(format!("the card has no configuration {name:?}"))
-                    .hint(format!("it has {}", shown()))
+                    .hint(format!("it has {}", listed_near(name, names())))
             }),
             (None, [only]) => Ok(only),
             (None, _) => {
                 let default = configs.iter().find(|config| config.is_default).or_else(|| named("default"));
                 default.ok_or_else(|| {
                     Error::invalid(format!("the card has {} configurations", configs.len()))
-                        .hint(format!("choose one with `config`: {}", shown()))
+                        .hint(format!("choose one with `config`: {}", listed(names())))
                 })
             }
         }
@@ -149,7 +162,9 @@ impl HubPart {
             paths.iter().filter_map(|path| path.split_once('/')).map(|(folder, _)| folder).collect();
         let hint = match folders.len() {
             0 => "leave out `config`: all Parquet files are in the folder itself".to_owned(),
-            _ => format!("the folders with Parquet files are {}", Vec::from_iter(folders).join(", ")),
+            _ => {
+                format!("the folders with Parquet files are {}", listed_near(config, folders.iter().copied()))
+            }
         };
         let cause = format!("there is no card that lists configuration {config:?}, and no such folder");
         Err(Error::invalid(cause).hint(hint))
@@ -177,7 +192,7 @@ impl HubPart {
         let split = self.split.as_deref().unwrap_or_default();
         match unfit {
             UnfitNames::Unshown(splits) => {
-                self.no_split(splits.iter().map(String::as_str), "the names of the files")
+                self.no_split(splits.iter().map(String::as_str), "the names of the files show")
             }
             UnfitNames::OtherKind(path) => {
                 let cause =
@@ -185,9 +200,8 @@ impl HubPart {
                 Error::invalid(cause).hint(BY_GLOB)
             }
             UnfitNames::Folders(folders) => {
-                let shown: Vec<&str> =
-                    folders.iter().map(|of| if of.is_empty() { "." } else { of }).collect();
-                let cause = format!("files of split {split:?} are in several folders: {}", shown.join(", "));
+                let shown = listed(folders.iter().map(|of| if of.is_empty() { "." } else { of }));
+                let cause = format!("files of split {split:?} are in several folders: {shown}");
                 let one = folders.iter().find(|folder| !folder.is_empty());
                 Error::invalid(cause).hint(match one {
                     // Folders are usually configurations.
@@ -198,15 +212,33 @@ impl HubPart {
         }
     }
 
-    fn no_split<'a>(&self, splits: impl Iterator<Item = &'a str>, whose: &str) -> Error {
+    fn no_split<'a>(&self, splits: impl Iterator<Item = &'a str>, what: &str) -> Error {
+        let split = self.split.as_deref().unwrap_or_default();
+        let cause = format!("{what} no split {split:?}");
         let splits: Vec<&str> = splits.collect();
-        let cause = format!("{whose} show no split {:?}", self.split.as_deref().unwrap_or_default());
         let hint = match splits.is_empty() {
             true => BY_GLOB.to_owned(),
-            false => format!("they show {}", splits.join(", ")),
+            false => format!("the splits are {}", listed_near(split, splits.into_iter())),
         };
         Error::invalid(cause).hint(hint)
     }
+}
+
+/// The first of some names, and the number of the others.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The first of some names, the number of the others, and the one that a misspelt `name` may stand for.
+fn listed_near<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let near =
+        nearest(name, names.clone()).map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+    listed(names) + &near
 }
 
 #[cfg(test)]
@@ -273,6 +305,26 @@ configs:
             elsewhere.contains("plain_text/train-*") && elsewhere.contains("refs/convert"),
             "{elsewhere}"
         );
+    }
+
+    #[test]
+    fn a_configuration_without_files_and_long_lists_are_said_so() {
+        let card = |configs: String| card::configs(&format!("---\nconfigs:\n{configs}---\n")).unwrap();
+        let empty = card("- config_name: x\n  data_files: []\n".to_owned());
+        for (split, said) in
+            [("train", "lists no file of split \"train\""), ("", "\"x\" of the card lists no file")]
+        {
+            let refused = part(split, "").by_card(&empty, &["train.parquet"]).unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+        }
+        let many = card((0..100).map(|at| format!("- config_name: config-{at:02}\n")).collect());
+        let refused = part("train", "konfig-42").by_card(&many, &[]).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("config-08, config-09 and 90 more; did you mean \"config-42\"?)"),
+            "{refused}"
+        );
+        let refused = part("train", "").by_card(&many, &[]).unwrap_err().to_string();
+        assert!(refused.ends_with("config-09 and 90 more)"), "{refused}");
     }
 
     #[test]

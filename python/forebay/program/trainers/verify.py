@@ -57,7 +57,7 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
     world, batch_size, epochs = told["world"], told["batch_size"], told["epochs"]
     if world > 1 and not trainer.is_distributed:
         raise InvalidError(f"{trainer.title} trains in one process here, got --world {world} (leave it out)")
-    loader = {key: told[key] for key in ("storage_options", "columns", "memory")}
+    loader = {key: told[key] for key in ("storage_options", "split", "config", "columns", "memory")}
     ids = row_ids(told["urls"], loader)
     global_batch = world * batch_size
     steps = len(ids) // global_batch
@@ -120,7 +120,8 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
 
 def row_ids(urls: list[str], options: dict[str, Any]) -> Any:
     """The row ids of all rows, in the order in which they are stored."""
-    dataset = Dataset(urls, storage_options=options["storage_options"])
+    where = {key: options[key] for key in ("storage_options", "split", "config")}
+    dataset = Dataset(urls, **where)
     with Loader(
         dataset,
         columns=options["columns"],

@@ -14,8 +14,8 @@ use parquet::file::metadata::KeyValue;
 
 use super::parse::Parsed;
 use crate::catalog::{
-    ARROW_SCHEMA, Catalog, Declared, Differences, File, FileColumns, Footer, KnownColumns, Refusals,
-    SharedBy, Unified, unify,
+    ARROW_SCHEMA, Catalog, ClassNames, Declared, DeclaredClasses, Differences, File, FileColumns, Footer,
+    KnownColumns, Refusals, SharedBy, Unified, unify,
 };
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, DataFile};
@@ -27,6 +27,8 @@ pub(in crate::source) struct Opened {
     pub(super) footer: Option<Footer>,
     /// The key-value metadata of the footer; only the first file of a data set has them here.
     pub(super) key_values: Option<Vec<KeyValue>>,
+    /// The names of classes that the footer declares.
+    pub(super) classes: Option<Arc<DeclaredClasses>>,
 }
 
 /// Makes a catalogue of the files. It refuses columns that differ among files, or that cannot be read
@@ -56,6 +58,8 @@ pub(in crate::source) fn assemble(
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
     let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
     let common = Arc::new(Schema::new_with_metadata(common.fields().clone(), pairs));
+
+    let classes = Arc::new(class_names(&opened));
 
     let mut absent = AbsentColumns::default();
     let mut files = Vec::with_capacity(opened.len());
@@ -94,7 +98,24 @@ pub(in crate::source) fn assemble(
             table_hash,
         });
     }
-    Catalog::new(files, Unified { schema: common, refused }, known, identities.into())
+    let unified = Unified { schema: common, refused };
+    let mut catalog = Catalog::new(files, unified, known, identities.into())?;
+    catalog.classes = classes;
+    Ok(catalog)
+}
+
+/// The names of classes that all files declare together.
+fn class_names(opened: &[Opened]) -> ClassNames {
+    let mut names = ClassNames::default();
+    let mut last: Option<&Arc<DeclaredClasses>> = None;
+    for Opened { file, classes, .. } in opened {
+        let Some(classes) = classes else { continue };
+        if !last.is_some_and(|last| Arc::ptr_eq(last, classes)) {
+            names.add(&file.shown, classes);
+        }
+        last = Some(classes);
+    }
+    names
 }
 
 /// If a file lacks columns for which the table has default values, adds these values to the file as

@@ -14,7 +14,7 @@ use super::fetch::{IF_DAMAGED, fetch};
 use super::kept::{KeptFooter, KeptFooters};
 use super::limits::FOOTERS_AT_ONCE;
 use super::parse::{Parsed, on_runtime, parse};
-use crate::catalog::{Footer, KnownColumns};
+use crate::catalog::{Footer, KnownClasses, KnownColumns};
 use crate::snapshot::DataFile;
 use crate::source::index::Packing;
 use crate::source::list::{FileFilter, KeyTypes, none_kept, settle};
@@ -64,6 +64,7 @@ pub(in crate::source) async fn read_all(
     let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
+    let classes = Arc::new(KnownClasses::default());
     // After a failure, no more reads are started.
     let has_failed = AtomicBool::new(false);
     let asked_for = files.into_iter().enumerate().take_while(|_| !has_failed.load(Relaxed));
@@ -72,25 +73,33 @@ pub(in crate::source) async fn read_all(
         let found = kept.get(&file.whole, &file.pin);
         let is_for_cache = KeptFooter::is_for_cache(found.as_ref());
         let is_wanted = is_packed || is_for_cache;
-        let (known, tail) = (known.clone(), file.tail.take());
+        let (known, classes, tail) = (known.clone(), classes.clone(), file.tail.take());
         async move {
             if file.is_declared() {
                 let bytes = found.filter(|_| is_for_cache).map(|kept| kept.bytes);
-                return Ok((Opened { file, footer: None, key_values: None }, key, is_for_cache, bytes));
+                return Ok((
+                    Opened { file, footer: None, key_values: None, classes: None },
+                    key,
+                    is_for_cache,
+                    bytes,
+                ));
             }
             let place = file.place();
             let read = async {
                 let size = file.pin.size;
                 let parsed = |bytes: Bytes| {
                     let (known, names, file) = (known.clone(), file.names.clone(), &file);
+                    let classes = classes.clone();
                     async move {
                         let Parsed { hash, metadata, columns } =
                             on_runtime(move || parse(&bytes, size, &known, names.as_deref())).await?;
                         let metadata = claims::with_sizes(store, file.volume, &file.pin, metadata).await?;
                         on_runtime(move || {
-                            let key_values =
-                                metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
-                            Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
+                            let all = metadata.file_metadata().key_value_metadata();
+                            let pairs = all.into_iter().flatten();
+                            let pairs = pairs.filter_map(|pair| Some((&*pair.key, pair.value.as_deref()?)));
+                            let about = (all.filter(|_| at == 0).cloned(), classes.of(pairs));
+                            Ok((Footer::new(hash, columns, &metadata)?, about))
                         })
                         .await
                     }
@@ -100,14 +109,14 @@ pub(in crate::source) async fn read_all(
                     Some(kept) => parsed(kept.bytes.clone()).await.ok().map(|footer| (kept.bytes, footer)),
                     None => None,
                 };
-                let (bytes, (footer, key_values)) = match sound {
+                let (bytes, (footer, (key_values, classes))) = match sound {
                     Some(sound) => sound,
                     None => {
                         let (bytes, _permit) = fetch(store, file.volume, &file.pin, tail).await?;
                         (bytes.clone(), parsed(bytes).await?)
                     }
                 };
-                let opened = Opened { file, footer: Some(footer), key_values };
+                let opened = Opened { file, footer: Some(footer), key_values, classes };
                 Ok((opened, key, is_for_cache, is_wanted.then_some(bytes)))
             };
             read.await.map_err(|error: Error| error.at(place).hint_if_damaged(IF_DAMAGED))

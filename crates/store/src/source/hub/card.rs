@@ -1,12 +1,15 @@
 //! Reads the configurations in the front matter of a card: YAML between two lines `---` at its beginning.
 //!
-//! The card comes from the hub, so its YAML is read event by event: aliases, which can expand to any size,
-//! and deep nesting are refused.
+//! The card comes from the hub, so its YAML is read event by event, and deep nesting is refused. Aliases,
+//! which can expand to any size, are not replaced: a card may have them, but not in its configurations.
+
+use std::collections::HashSet;
 
 use forebay_base::panics::caught;
 use forebay_base::{Error, Result};
 use yaml_rust2::Event;
 use yaml_rust2::parser::Parser;
+use yaml_rust2::scanner::TScalarStyle;
 
 /// The hint for a card that cannot be used.
 pub(super) const BY_GLOB: &str = "name the files of the split by a glob, and leave out `split` and `config`";
@@ -28,8 +31,8 @@ const ONLY_SPLIT: &str = "train";
 pub(super) struct Config {
     pub(super) name: String,
     pub(super) is_default: bool,
-    /// The splits in their order, each with the patterns of its files. They are relative to the folder of the
-    /// card. Empty if names decide.
+    /// The splits in their order, each with the patterns of its files; none for a split without files. They
+    /// are relative to the folder of the card. Empty if names decide.
     pub(super) splits: Vec<(String, Vec<String>)>,
     /// The folder whose files the configuration has, if `splits` is empty.
     pub(super) folder: Option<String>,
@@ -41,6 +44,10 @@ enum YamlNode {
     Text(String),
     List(Vec<YamlNode>),
     Map(Vec<(String, YamlNode)>),
+    /// An empty value.
+    Null,
+    /// A place where an earlier value is repeated.
+    Alias,
 }
 
 /// The configurations that a card lists; none if it has no front matter, or lists none.
@@ -51,8 +58,24 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>> {
     let Some(front) = front_matter(card)? else { return Ok(Vec::new()) };
     let node = caught(|| parsed(front)).unwrap_or_else(|_| Err("it cannot be parsed".to_owned()));
     let node = node.map_err(|cause| malformed(&cause))?;
-    let Some(YamlNode::List(configs)) = node.get("configs") else { return Ok(Vec::new()) };
-    configs.iter().map(config).collect()
+    if node.has_twice("configs") {
+        return Err(malformed("it has the key \"configs\" twice"));
+    }
+    let Some(listed) = node.get("configs") else { return Ok(Vec::new()) };
+    listed.check().map_err(|cause| malformed(&format!("its \"configs\" {cause}")))?;
+    let YamlNode::List(listed) = listed else { return Ok(Vec::new()) };
+    let configs = listed.iter().map(config).collect::<Result<Vec<_>>>()?;
+    if let Some(name) = repeated(configs.iter().map(|config| config.name.as_str())) {
+        return Err(malformed(&format!("it lists configuration {name:?} twice")));
+    }
+    let of_splits = |config: &Config| {
+        let name = repeated(config.splits.iter().map(|(split, _)| split.as_str()))?;
+        Some(format!("configuration {:?} lists split {name:?} twice", config.name))
+    };
+    match configs.iter().find_map(of_splits) {
+        Some(cause) => Err(malformed(&cause)),
+        None => Ok(configs),
+    }
 }
 
 /// The lines between the borders; `None` if the card does not begin with a border.
@@ -85,7 +108,8 @@ fn config(node: &YamlNode) -> Result<Config> {
         let texts: Option<Vec<String>> = match node {
             YamlNode::Text(text) => Some(vec![within(text)]),
             YamlNode::List(list) => list.iter().map(|one| one.text().map(within)).collect(),
-            YamlNode::Map(_) => None,
+            YamlNode::Null => Some(Vec::new()),
+            YamlNode::Map(_) | YamlNode::Alias => None,
         };
         let refused = |cause: &str| malformed(&format!("configuration {name:?} lists a path {cause}"));
         let texts = texts.ok_or_else(|| refused("that is not a text"))?;
@@ -94,12 +118,13 @@ fn config(node: &YamlNode) -> Result<Config> {
             None => Ok(texts),
         }
     };
+    let is_split = |one: &YamlNode| ["split", "path"].iter().any(|key| one.get(key).is_some());
     let splits = match node.get("data_files") {
-        None => Vec::new(),
+        None | Some(YamlNode::Null) => Vec::new(),
         Some(YamlNode::Map(splits)) => {
             splits.iter().map(|(split, node)| Ok((split.clone(), patterns(node)?))).collect::<Result<_>>()?
         }
-        Some(YamlNode::List(list)) if list.iter().any(|one| one.get("path").is_some()) => {
+        Some(YamlNode::List(list)) if list.iter().any(is_split) => {
             let split = |one: &YamlNode| {
                 let split = one.get("split").and_then(YamlNode::text).unwrap_or(ONLY_SPLIT).to_owned();
                 let path = one.get("path").map(&patterns).transpose()?;
@@ -126,9 +151,33 @@ impl YamlNode {
     fn text(&self) -> Option<&str> {
         match self {
             YamlNode::Text(text) => Some(text),
-            YamlNode::List(_) | YamlNode::Map(_) => None,
+            YamlNode::List(_) | YamlNode::Map(_) | YamlNode::Null | YamlNode::Alias => None,
         }
     }
+
+    fn has_twice(&self, key: &str) -> bool {
+        let YamlNode::Map(pairs) = self else { return false };
+        pairs.iter().filter(|(name, _)| name == key).count() > 1
+    }
+
+    /// Says why this value cannot be used: it has an alias, or a key twice in one mapping.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            YamlNode::Text(_) | YamlNode::Null => Ok(()),
+            YamlNode::Alias => Err("have an alias (`*name`), which is not read".to_owned()),
+            YamlNode::List(list) => list.iter().try_for_each(YamlNode::check),
+            YamlNode::Map(pairs) => match repeated(pairs.iter().map(|(key, _)| key.as_str())) {
+                Some(key) => Err(format!("have the key {key:?} twice in one mapping")),
+                None => pairs.iter().try_for_each(|(_, node)| node.check()),
+            },
+        }
+    }
+}
+
+/// The first of these names that came before.
+fn repeated<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = HashSet::new();
+    names.find(|name| !seen.insert(*name))
 }
 
 /// A list or mapping whose end has not been read yet.
@@ -158,8 +207,9 @@ fn parsed(text: &str) -> Result<YamlNode, String> {
                 Some(OpenNode::Map(pairs, _)) => Some(YamlNode::Map(pairs)),
                 None => return Err("a list ends before it begins".to_owned()),
             },
+            Event::Scalar(text, TScalarStyle::Plain, ..) if is_null(&text) => Some(YamlNode::Null),
             Event::Scalar(text, ..) => Some(YamlNode::Text(text)),
-            Event::Alias(_) => return Err("it has aliases, which are not read".to_owned()),
+            Event::Alias(_) => Some(YamlNode::Alias),
             Event::StreamEnd => return Ok(YamlNode::Map(Vec::new())),
             Event::Nothing | Event::StreamStart | Event::DocumentStart | Event::DocumentEnd => None,
         };
@@ -173,10 +223,16 @@ fn parsed(text: &str) -> Result<YamlNode, String> {
             Some(OpenNode::Map(pairs, key)) => match (key.take(), node) {
                 (Some(name), node) => pairs.push((name, node)),
                 (None, YamlNode::Text(name)) => *key = Some(name),
+                (None, YamlNode::Null) => *key = Some(String::new()),
                 (None, _) => return Err("a key is not a text".to_owned()),
             },
         }
     }
+}
+
+/// Whether a text without quotes stands for an empty value.
+fn is_null(text: &str) -> bool {
+    matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
 fn malformed(cause: &str) -> Error {
@@ -210,6 +266,10 @@ mod tests {
             ),
             ("data_dir: en\n  data_files: a-*\n", vec![split("train", &["en/a-*"])]),
             ("data_dir: en\n", vec![]),
+            ("data_files:\n", vec![]),
+            ("data_files: []\n", vec![split("train", &[])]),
+            ("data_files:\n  - split: test\n", vec![split("test", &[])]),
+            ("data_files: {test: ~}\n", vec![split("test", &[])]),
         ] {
             let found = configs(&card(&format!("configs:\n- config_name: x\n  {files}"))).unwrap();
             assert_eq!(found[0].splits, expected, "{files}");
@@ -222,7 +282,8 @@ mod tests {
 
     #[test]
     fn a_card_without_configurations_lists_none() {
-        for text in ["", "# Title\n", "---", "--- x\n---\n", &card("configs: none\n"), &card("")] {
+        let aliases = card("a: &x [1]\nb: *x\na: 2\n");
+        for text in ["", "# Title\n", "---", "--- x\n---\n", &card("configs: none\n"), &card(""), &aliases] {
             assert_eq!(configs(text).unwrap(), [], "{text}");
         }
     }
@@ -232,7 +293,15 @@ mod tests {
         let nested = |depth: usize| format!("x: {}{}\n", "[".repeat(depth), "]".repeat(depth));
         let (deep, deeper) = (nested(MAX_DEPTH + 1), nested(1_000));
         for (yaml, said) in [
-            ("a: &x [1]\nb: *x\n", "aliases"),
+            ("a: &x [1]\nconfigs: *x\n", "its \"configs\" have an alias (`*name`)"),
+            ("a: &x y\nconfigs:\n- data_files: [*x]\n", "its \"configs\" have an alias"),
+            ("configs: []\nconfigs: []\n", "the key \"configs\" twice"),
+            ("configs:\n- data_dir: a\n  data_dir: b\n", "the key \"data_dir\" twice in one mapping"),
+            ("configs:\n- data_dir: a\n- data_dir: b\n", "it lists configuration \"default\" twice"),
+            (
+                "configs:\n- data_files:\n  - {split: x, path: a}\n  - {split: x, path: b}\n",
+                "lists split \"x\" twice",
+            ),
             (&deep, "nested"),
             (&deeper, "malformed"),
             ("a: [1\n", "malformed"),
