@@ -4,12 +4,15 @@
 //! times the memory: a lane keeps its parts, the number of rows before each part, and the phases of all
 //! parts.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::draw::{Draws, Purpose};
+use super::even_lanes;
 use super::exact::Permutation;
 use super::lane::{ExactParts, Lane, Part};
 use super::order_spec::OrderSpec;
+use super::row_costs::{Excess, RowCosts};
 use super::spec::Mixing;
 
 /// The lanes of one epoch. Their lengths differ by at most one row.
@@ -59,7 +62,7 @@ impl Lanes {
         }
         let mut draws = Draws::keyed(spec.seed, Purpose::Groups, &[epoch]);
         let is_mixed = spec.mixing == Mixing::Window;
-        let sequence = if is_mixed && !spec.cuts().is_empty() {
+        let mut sequence = if is_mixed && !spec.cuts().is_empty() {
             let mut parts = spec.in_pieces(groups().map(whole).collect());
             draws.shuffle(&mut parts);
             Sequence::Parts(parts.into())
@@ -70,7 +73,12 @@ impl Lanes {
             }
             Sequence::Groups(order, selected.clone())
         };
-        let begins = sequence.begins(rows, spec.lanes.into());
+        let mut begins = sequence.begins(rows, spec.lanes.into());
+        if let Some(costs) = spec.costs.as_ref().filter(|_| is_mixed && spec.lanes > 1) {
+            sequence.even_out(&begins, costs);
+            // Row groups of other sizes move the places where lanes begin.
+            begins = sequence.begins(rows, spec.lanes.into());
+        }
         Lanes { made, rule: Rule::Cut { sequence, begins, spec: spec.clone(), epoch } }
     }
 
@@ -117,6 +125,22 @@ impl Sequence {
                 Part { group: order[item], start: 0, rows: rows[order[item] as usize] }
             }
             Sequence::Parts(parts) => parts[item],
+        }
+    }
+
+    /// Deals the items anew to the lanes that have them as a whole, so that all lanes cost about the same.
+    fn even_out(&mut self, begins: &[Begin], costs: &RowCosts) {
+        let of_item = |item| {
+            let Part { group, start, rows } = self.at(item);
+            costs.excess(group, start..start + rows)
+        };
+        let excess: Vec<Excess> = (0..self.len()).map(of_item).collect();
+        let of_lane = |ends: &[Begin]| ends[0].item + u32::from(ends[0].row > 0)..ends[1].item;
+        let lanes: Vec<Range<u32>> = begins.windows(2).map(of_lane).collect();
+        let dealt = even_lanes::dealt(&lanes, &excess);
+        match self {
+            Sequence::Groups(order, _) => *order = dealt.iter().map(|item| order[*item as usize]).collect(),
+            Sequence::Parts(parts) => *parts = dealt.iter().map(|item| parts[*item as usize]).collect(),
         }
     }
 

@@ -17,8 +17,8 @@
 //!   mixed,
 //! * [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes when they are asked for,
 //!   [`deal`] has the order in which each part gives its rows,
-//! * [`row_costs`] sorts rows by cost, [`balance`] spreads them evenly over a lane, and [`exchange`] makes
-//!   the costs of batches more alike,
+//! * [`row_costs`] sorts rows by cost, [`even_lanes`] deals row groups to lanes so that these cost about the
+//!   same, [`balance`] spreads rows evenly over a lane, and [`exchange`] makes batches more alike in cost,
 //! * [`mesh`] finds the share of a process in a grid of processes, [`split`] gives each rank its share of
 //!   each step, [`skips`] skips steps, and [`walk`] joins them into the steps of one rank,
 //! * [`apportion`] turns weights into whole rows, [`random_shares`] does so at random, [`course`] has the
@@ -35,6 +35,7 @@ mod course;
 mod cursor;
 mod deal;
 mod draw;
+mod even_lanes;
 mod exact;
 mod exchange;
 mod files;

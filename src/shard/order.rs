@@ -79,6 +79,40 @@ mod tests {
     }
 
     #[test]
+    fn lanes_of_a_balanced_order_cost_about_the_same_and_have_each_row_once() {
+        const LANES: u32 = 4;
+        let cost = |group: u32| 1.0 + (group * 7 % 16) as f32;
+        for (of_group, shuffle) in [
+            (vec![10_u32; 64], Shuffle::seeded(5)),
+            (vec![10; 64], Shuffle::seeded(6).piece_rows(5)),
+            ((0..70).map(|group| group * 5 % 17).collect(), Shuffle::seeded(7)),
+        ] {
+            let rows: u32 = of_group.iter().sum();
+            let costs = (0..).zip(&of_group).map(|(group, &rows)| vec![cost(group); rows as usize]).collect();
+            let plain = OrderSpec::new(&shuffle.window_rows(160), &of_group, LANES, 1);
+            let balanced = plain.clone().balanced(&[costs]);
+            let farthest = |spec: &OrderSpec| -> f32 {
+                let order = EpochOrder::new(of_group.clone(), spec, 1);
+                let parts = |lane| order.lane(lane).parts().iter().copied();
+                let of_lane = |lane| parts(lane).map(|part| cost(part.group) * part.rows as f32).sum::<f32>();
+                let lanes: Vec<f32> = (0..LANES).map(of_lane).collect();
+                let mean = lanes.iter().sum::<f32>() / LANES as f32;
+                let all = (0..LANES).flat_map(parts);
+                let each: HashSet<(u32, u32)> = all
+                    .flat_map(|part| (0..part.rows).map(move |row| (part.group, part.start + row)))
+                    .collect();
+                assert_eq!(each.len() as u32, rows);
+                assert!(
+                    (0..LANES).all(|lane| order.lane(lane).rows().abs_diff(u64::from(rows / LANES)) <= 1)
+                );
+                lanes.iter().map(|of_lane| (of_lane / mean - 1.0).abs()).fold(0.0, f32::max)
+            };
+            let (even, random) = (farthest(&balanced), farthest(&plain));
+            assert!(even < 0.03 && even < 0.5 * random, "{even}, {random} at random");
+        }
+    }
+
+    #[test]
     fn pieces_change_no_row_of_any_step() {
         let rows = [5, 0, 100, 7];
         for (world, batch) in [(1, 4), (3, 10)] {

@@ -6,6 +6,7 @@
 //! the same highest cost, whichever lane they come from.
 
 use std::array;
+use std::ops::Range;
 
 /// The number of different values that one cost can have.
 const VALUES: usize = 1 << 16;
@@ -18,6 +19,9 @@ const PARTS_BITS: u32 = 14;
 /// The costs of a row, each as a [coarse] number. A row has only as many as its data set has kinds of cost;
 /// the others are 0.
 pub(super) type CoarseCosts = [u16; RowCosts::MAX_COSTS];
+
+/// How much more than the mean some rows cost together: for each cost, in multiples of its mean.
+pub(super) type Excess = [f32; RowCosts::MAX_COSTS];
 
 /// The costs of each row of a data set.
 #[derive(Debug, PartialEq)]
@@ -32,6 +36,8 @@ pub(crate) struct RowCosts {
     ends: [u64; RowCosts::MAX_COSTS],
     /// The costs of the row in the middle of each part of the scale.
     expected: Vec<[f32; RowCosts::MAX_COSTS]>,
+    /// How much more than the mean the rows of each row group cost together.
+    excess: Vec<Excess>,
 }
 
 // Costs are never NaN.
@@ -57,9 +63,12 @@ impl RowCosts {
             units: [0.0; Self::MAX_COSTS],
             ends: [1 << 32; Self::MAX_COSTS],
             expected: Vec::new(),
+            excess: Vec::new(),
         };
         made.units = made.units();
         made.survey();
+        let excess = |group: usize| made.excess_of(&made.of_groups[group]);
+        made.excess = (0..groups).map(excess).collect();
         made
     }
 
@@ -71,7 +80,28 @@ impl RowCosts {
     /// The memory that the costs take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let rows: u64 = self.of_groups.iter().map(|costs| size_of_val(&**costs) as u64).sum();
-        rows + size_of_val(&*self.expected) as u64
+        rows + (size_of_val(&*self.expected) + size_of_val(&*self.excess)) as u64
+    }
+
+    /// How much more than the mean these rows of a row group cost together.
+    pub(super) fn excess(&self, group: u32, rows: Range<u32>) -> Excess {
+        let of_group = &self.of_groups[group as usize];
+        match rows.len() * self.kinds == of_group.len() {
+            true => self.excess[group as usize],
+            false => {
+                self.excess_of(&of_group[rows.start as usize * self.kinds..rows.end as usize * self.kinds])
+            }
+        }
+    }
+
+    fn excess_of(&self, costs: &[u16]) -> Excess {
+        let mut excess = [0.0_f64; Self::MAX_COSTS];
+        for row in costs.chunks(self.kinds.max(1)) {
+            for ((sum, cost), unit) in excess.iter_mut().zip(row).zip(self.units) {
+                *sum += f64::from(value(*cost) * unit) - f64::from(u8::from(unit > 0.0));
+            }
+        }
+        excess.map(|sum| sum as f32)
     }
 
     /// The costs of a row of a row group.
@@ -203,6 +233,16 @@ mod tests {
             let expected: [f32; 2] = costs.expected((at * 2_f64.powi(32)) as u32);
             let is_near = |(a, b): (&f32, f32)| (a - b).abs() <= 0.01 * b;
             assert!(expected.iter().zip(wanted).all(is_near), "{at}: {expected:?}");
+        }
+    }
+
+    #[test]
+    fn the_excess_of_a_part_is_that_of_its_rows() {
+        let (tokens, nothing) = (vec![vec![2.0, 8.0, 2.0], vec![4.0]], vec![vec![0.0; 3], vec![0.0]]);
+        let costs = RowCosts::new(&[tokens, nothing]);
+        for (group, rows, tokens) in [(0, 0..3, 0.0), (0, 1..2, 1.0), (0, 0..2, 0.5), (1, 0..1, 0.0)] {
+            let excess = costs.excess(group, rows);
+            assert!((excess[0] - tokens).abs() < 0.02 && excess[1..] == [0.0; 3], "{excess:?}");
         }
     }
 
