@@ -1,7 +1,7 @@
 //! Measures planning at scale: the work of one of 1,024 ranks before its first batch, over a folder of 10^5
 //! files with 10^6 row groups and 10^9 rows, and over smaller folders.
 //!
-//!     cargo bench --bench scale [-- FILES...]
+//!     cargo bench --bench scale [-- [balance] FILES...]
 //!
 //! The files are real, have ten row groups of 1,000 rows and take 0.5 GB in all; the bench writes them and
 //! their index first. A separate process on one processor measures each folder and its largest resident
@@ -15,6 +15,9 @@
 //! * **rewind**: prepares `Dataset::rewind` for that position and asks for one step, which numbers the files;
 //! * **which**: returns the rows of a step of one rank, in another epoch;
 //! * **again**: returns the rows of another rank's step in the same epoch.
+//!
+//! With the word `balance` before the numbers of files, only the plan is made, with and without `balance=` by
+//! the column of the files, which is read for this. The loader has 8 GiB.
 //!
 //! `benches/plan.rs` measures the arithmetic alone.
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -40,6 +43,11 @@ const BATCH: u64 = 256;
 const WINDOW: u64 = 65_536;
 /// The first argument of a process that measures.
 const MEASURE: &str = "measure";
+/// The first arguments of processes that measure a balanced plan, and a plan beside it.
+const BALANCED: &str = "balanced";
+const PLAIN: &str = "plain";
+/// The memory of a loader that is balanced, whose costs take two bytes for a row.
+const BALANCE_MEMORY: u64 = 8 << 30;
 
 /// Writes a file with one column that takes few bytes.
 fn write(path: &Path, at: usize) {
@@ -105,6 +113,32 @@ fn measure(folder: &Path) {
     );
 }
 
+/// Measures the plan of one folder in this process, balanced by its column if `is_balanced`.
+fn measure_balance(folder: &Path, is_balanced: bool) {
+    let dataset = Dataset::open(folder).expect("the data set");
+    let opened = resident();
+    let builder = of_rank(&dataset).memory(BALANCE_MEMORY);
+    let builder = if is_balanced { builder.balance(["file"]) } else { builder };
+    let began = Instant::now();
+    let plan = builder.plan(1).expect("a plan");
+    let planned = began.elapsed().as_secs_f64();
+    let peak = resident();
+    let loader = builder.build().expect("a loader");
+    let began = Instant::now();
+    let rows = loader.which(2, plan.steps / 2, RANK).expect("a step").len();
+    let which = began.elapsed().as_secs_f64();
+    assert_eq!(rows, BATCH as usize);
+    println!(
+        "{:>13} {:>10} {:>8} {planned:>8.2} {which:>8.3} {:>8} {:>8} {:>8}",
+        dataset.rows(),
+        dataset.catalog().groups.len(),
+        is_balanced,
+        opened >> 20,
+        peak >> 20,
+        resident() >> 20,
+    );
+}
+
 /// Returns the most memory that this process has had resident, in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the state of this process");
@@ -118,30 +152,32 @@ fn main() {
     if let [MEASURE, folder] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         return measure(Path::new(folder));
     }
+    if let [kind @ (BALANCED | PLAIN), folder] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return measure_balance(Path::new(folder), kind == BALANCED);
+    }
+    let modes: &[&str] = match words.iter().any(|word| word == "balance") {
+        true => &[PLAIN, BALANCED],
+        false => &[MEASURE],
+    };
     let given: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     println!("seconds on one processor, and MiB at most");
-    println!(
-        "{:>13} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "rows",
-        "row groups",
-        "open",
-        "plan",
-        "build",
-        "restore",
-        "rewind",
-        "which",
-        "again",
-        "opened",
-        "planned",
-        "all"
-    );
+    let columns: &[&str] = match modes {
+        [MEASURE] => {
+            &["open", "plan", "build", "restore", "rewind", "which", "again", "opened", "planned", "all"]
+        }
+        _ => &["balance", "plan", "which", "opened", "planned", "all"],
+    };
+    let columns: String = columns.iter().map(|column| format!(" {column:>8}")).collect();
+    println!("{:>13} {:>10}{columns}", "rows", "row groups");
     for files in if given.is_empty() { FILES.to_vec() } else { given } {
         let folder = tempfile::tempdir().expect("a folder");
         (0..files).for_each(|at| write(&folder.path().join(format!("part-{at:06}.parquet")), at));
         Dataset::open(folder.path()).and_then(|dataset| dataset.write_index()).expect("an index");
         let program = env::current_exe().expect("this program");
-        let mut command = Command::new("taskset");
-        command.args(["-c", "0"]).arg(program).arg(MEASURE).arg(folder.path());
-        assert!(command.status().expect("taskset").success(), "{files} files");
+        for mode in modes {
+            let mut command = Command::new("taskset");
+            command.args(["-c", "0"]).arg(&program).arg(mode).arg(folder.path());
+            assert!(command.status().expect("taskset").success(), "{files} files");
+        }
     }
 }

@@ -1,5 +1,5 @@
 """The bench of shapes runs, and both of its contestants deliver the same rows; the GPU bench is rehearsed
-without a GPU."""
+without a GPU, and the bench of costs on few ranks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import PATIENCE
 from PIL import Image as Pillow
+
+import forebay as fb
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
 SHAPES = BENCHES / "shapes"
@@ -63,3 +67,20 @@ def test_views_and_clips_are_compared_with_torchvision(tmp_path: Path) -> None:
         *("one crop to 224", "2 crops to 224, 8 to 96", "the same, torchvision"),
         *("SimCLR, 2 views", "the same, torchvision", "16 rows", "a clip of 16 images"),
     ]
+
+
+def test_orders_are_compared_by_the_most_expensive_rank_of_a_step(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHES / "balance.py"), "even", "--ranks", "4", "--rows", "128"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    found = re.findall(r"^\| 4 \| ([^|]*) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", ran.stdout, re.M)
+    tokens = {order: float(ratio) for order, ratio, *_ in found}
+    assert tokens["forebay, balance="] < 1.1 < 1.3 < tokens["random"], ran.stdout
+    # One process gets the rows of a step by lane, as the ranks of the bench would.
+    lengths = np.random.default_rng(1).integers(1, 100, 4 * 640, np.int32)
+    pq.write_table(pa.table({"length": lengths}), tmp_path / "a.parquet", row_group_size=64)
+    options = {"shuffle": fb.Shuffle(seed=17, lanes=4), "global_batch_size": 32, "balance": "length"}
+    ranks = [fb.Loader(tmp_path, shard=fb.Shard(rank=rank, world=4), **options).epoch(1) for rank in range(4)]
+    for step, *batches in zip(fb.Loader(tmp_path, **options).epoch(1), *ranks, strict=True):
+        of_ranks = [batch["length"].tolist() for batch in batches]
+        assert step["length"].reshape(4, 8).tolist() == of_ranks

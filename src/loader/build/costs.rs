@@ -58,11 +58,8 @@ impl LoaderBuilder {
         let lengths = self.lengths_of(io, scanner, selected, &self.spec.balance, denied)?;
         let mut costs = Vec::with_capacity(self.spec.balance.len());
         for cost in &self.spec.balance {
-            let of_rows = costs_of_rows(cost, &lengths, scanner.catalog(), selected)?;
             // Balancing needs no more precision.
-            let of_rows =
-                of_rows.into_iter().map(|costs| costs.into_iter().map(|cost| cost as f32).collect());
-            let of_rows = of_rows.collect();
+            let of_rows = costs_of_rows(cost, &lengths, scanner.catalog(), selected, |cost| cost as f32)?;
             let stored = cost.column().map(|name| self.spec.stored_name(name));
             let squares = match &self.spec.samples {
                 Samples::Packs(pack) if Some(self.spec.stored_name(pack.length_column())) == stored => {
@@ -72,6 +69,8 @@ impl LoaderBuilder {
             };
             costs.push(samples.costs(of_rows, squares));
         }
+        // With billions of rows, the lengths take gigabytes.
+        drop(lengths);
         Ok(Some(Arc::new(RowCosts::new(&costs))))
     }
 
@@ -98,7 +97,7 @@ impl LoaderBuilder {
                 .hint("leave out `by`: the weights then count samples"));
         }
         let lengths = self.lengths_of(io, scanner, selected, std::slice::from_ref(cost), denied)?;
-        let of_groups = costs_of_rows(cost, &lengths, scanner.catalog(), selected)?;
+        let of_groups = costs_of_rows(cost, &lengths, scanner.catalog(), selected, |cost| cost)?;
         // The sum of whole numbers below 2^53 is exact, in any order.
         let all: f64 = of_groups.iter().flatten().sum();
         if all > 0.0 {
@@ -131,13 +130,15 @@ impl LoaderBuilder {
     }
 }
 
-/// The costs of the selected rows of each row group, from the `lengths` of columns.
-fn costs_of_rows(
+/// The costs of the selected rows of each row group, from the `lengths` of columns. `kept` converts each cost
+/// to the type that is kept.
+fn costs_of_rows<T>(
     cost: &RowCost,
     lengths: &HashMap<&str, Vec<Vec<u32>>>,
     catalog: &Catalog,
     selected: &[RowSet],
-) -> Result<Vec<Vec<f64>>> {
+    kept: impl Fn(f64) -> T,
+) -> Result<Vec<Vec<T>>> {
     let columns = cost.columns();
     let mut of_groups = Vec::with_capacity(selected.len());
     for (group, selected) in selected.iter().enumerate() {
@@ -146,7 +147,7 @@ fn costs_of_rows(
             let row = selected.select(row as u32).into();
             error.at(catalog.place_of_row(&catalog.groups[group], row).column(columns[0]))
         })?;
-        of_groups.push(of_group);
+        of_groups.push(of_group.into_iter().map(&kept).collect());
     }
     Ok(of_groups)
 }
