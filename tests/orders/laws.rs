@@ -317,7 +317,7 @@ fn the_order_of_a_known_data_set_never_changes() {
         (case(3, 2_000, 300, 0), "49e14edc55545794"),
         (case(3, 2_000, 300, 3), "0d4838282f8d471e"),
         (OrderCase { costs: 1, ..case(100, 50, 1_000, 3) }, "da96d2c6e73fb045"),
-        (OrderCase { costs: 2, ..case(3, 2_000, 300, 3) }, "61e86182f88b601e"),
+        (OrderCase { costs: 2, ..case(3, 2_000, 300, 3) }, "5c31ff26218adc73"),
     ] {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for step in case.steps(1, 2, 32, false, 0) {
@@ -506,7 +506,7 @@ fn largest_over_mean(spec: &OrderSpec, world: u32, batch: u64, costs: &[Vec<Vec<
 #[test]
 fn the_ranks_of_a_step_have_about_the_same_cost() {
     for (world, groups, rows, by_one, by_two) in
-        [(8, 32, 4_096, 1.02, 1.03), (64, 256, 4_096, 1.03, 1.05), (512, 1_024, 1_024, 1.06, 1.08)]
+        [(8, 32, 4_096, 1.02, 1.03), (64, 256, 4_096, 1.03, 1.05), (512, 1_024, 1_024, 1.04, 1.06)]
     {
         let tokens = DOCUMENTS.draw(groups, rows, 1);
         let patches = DOCUMENTS.draw(groups, rows, 2);
@@ -530,7 +530,7 @@ fn the_ranks_of_a_step_have_about_the_same_cost() {
 #[test]
 fn ranks_share_tokens_and_their_squares_of_the_lengths_of_transformers() {
     for (world, rows, of_tokens, of_squares) in
-        [(8, 4_096, 1.02, 1.02), (64, 4_096, 1.02, 1.04), (512, 1_024, 1.06, 1.12)]
+        [(8, 4_096, 1.01, 1.02), (64, 4_096, 1.02, 1.03), (512, 1_024, 1.05, 1.05)]
     {
         let groups = 8 * world as usize;
         let tokens = TRANSFORMERS.draw(groups, rows, 1);

@@ -191,8 +191,8 @@ pub(crate) fn fail(error: &Error) {
 pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     let value = value.map_or(String::new(), |value| format!(" {value}"));
     match name {
-        "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "piece_rows" | "threads"
-        | "timestamp" | "version" | "window_rows" => {
+        "batch_size" | "cache" | "columns" | "config" | "drop_last" | "lanes" | "memory" | "piece_rows"
+        | "split" | "threads" | "timestamp" | "version" | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
         // The library writes this option as a Python dict, in which `None` means that the column is delivered

@@ -388,7 +388,7 @@ fn a_split_of_a_folder_of_the_hub_is_inspected_planned_and_fed() {
     for (words, said) in [
         ("--split dev --config en", "show no split \"dev\""),
         ("--split train+test", "must be the name of one split"),
-        ("--split train", "in several folders: en, fr"),
+        ("--split train", "in several folders: en, fr (choose one of them with --config, such as"),
         ("--config de", "the folders with Parquet files are en, fr"),
     ] {
         let error = refused(&format!("inspect {dir} {words}"));
