@@ -158,7 +158,7 @@ test-arm: setup ## The tests of images, errors and conversions on an emulated aa
 	@$(STEP) -v "tests on aarch64" $(ARM) --no-fail-fast
 
 .PHONY: sanitize
-sanitize: setup ## Miri and AddressSanitizer over unsafe code; needs a nightly Rust (SANITIZE=miri)
+sanitize: setup ## Miri and AddressSanitizer over unsafe code and shared data; needs a nightly Rust (SANITIZE=miri)
 	@tools/sanitize $(SANITIZE)
 
 .PHONY: test-python

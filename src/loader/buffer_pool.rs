@@ -180,4 +180,28 @@ mod tests {
         buffer.retain(10, &[0, 2, 5, 5, 5, 8]);
         assert_eq!(buffer.as_ref(), [[0; 10], [0; 10], [1; 10], [1; 10], [1; 10], [2; 10]].concat());
     }
+
+    #[test]
+    fn threads_never_write_to_the_same_buffer() {
+        let buffers = BufferPool::new(2);
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                let buffers = &buffers;
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        let mut buffer = buffers.take(100);
+                        buffer.rows().fill(number);
+                        let buffer = buffer.into_buffer();
+                        // Another thread may be the last user.
+                        let copy = buffer.clone();
+                        let reading = scope.spawn(move || copy.iter().all(|byte| *byte == number));
+                        assert!(buffer.iter().all(|byte| *byte == number));
+                        drop(buffer);
+                        assert!(reading.join().unwrap());
+                    }
+                });
+            }
+        });
+        assert!(buffers.free.lock().unwrap().len() <= 2);
+    }
 }

@@ -237,4 +237,17 @@ mod tests {
         pages.registered(Box::new(Fake { log: log.clone(), address: 7 }));
         assert_eq!(*log.lock().unwrap(), [("end", 7)]);
     }
+
+    #[test]
+    fn a_registration_ends_once_if_its_slot_ends_on_another_thread() {
+        let log = Log::default();
+        let slot = Slot::new(MIN_OF_PAGES);
+        let pages = slot.pages().unwrap().clone();
+        assert!(pages.claim());
+        let registration = Box::new(Fake { log: log.clone(), address: 7 });
+        let registering = std::thread::spawn(move || pages.registered(registration));
+        drop(slot);
+        registering.join().unwrap();
+        assert_eq!(*log.lock().unwrap(), [("end", 7)]);
+    }
 }

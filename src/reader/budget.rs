@@ -295,4 +295,24 @@ mod tests {
         assert!(words.contains("takes 1.0 GiB to fetch, over") && words.contains("the 65.0 MiB"), "{words}");
         assert!(words.contains("raise memory to 1.1 GiB"), "{words}");
     }
+
+    #[test]
+    fn threads_together_never_hold_more_than_the_budget() {
+        let budget = Budget::new(64 * KIB);
+        std::thread::scope(|scope| {
+            for bytes in [16 * KIB, 24 * KIB, 40 * KIB] {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        let Some(mut permit) = budget.take(bytes) else { continue };
+                        let part = permit.split(8 * KIB);
+                        permit.shrink(12 * KIB);
+                        drop(part);
+                    }
+                });
+            }
+        });
+        assert!(budget.peak() <= 64 * KIB, "{}", budget.peak());
+        assert_eq!((budget.used(), budget.take(64 * KIB).unwrap().bytes()), (0, 64 * KIB));
+    }
 }

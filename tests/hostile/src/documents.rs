@@ -30,7 +30,22 @@ pub(crate) fn schemas() -> Vec<Vec<u8>> {
     let image =
         written::codec("CompressedImageCodec", &[("_image_codec", "S'.png'\n"), ("_quality", "I80\n")]);
     let of_images = written::Parts { name: "y", dtype: "cnumpy\nuint8\n", codec: &image, ..written::PLAIN };
-    let fields = [("x", field.as_new()), ("y", of_images.as_reconstructed()), ("x", field.as_restored())];
+    let decimal = written::spark("DecimalType", &[("precision", "I12\n"), ("scale", "I2\n")]);
+    let scalar = written::codec("ScalarCodec", &[("_spark_type", &decimal)]);
+    // The type is an object of numpy, and the shape `(5,)` is written as protocol 2 does.
+    let of_decimals = written::Parts {
+        name: "z",
+        dtype: "cnumpy\ndtype\n(S'f8'\nI0\nI1\ntR",
+        shape: "\u{8a}\u{1}\u{5}\u{85}",
+        codec: &scalar,
+        ..written::PLAIN
+    };
+    let fields = [
+        ("x", field.as_new()),
+        ("y", of_images.as_reconstructed()),
+        ("x", field.as_restored()),
+        ("z", of_decimals.as_new()),
+    ];
     let pickles = fields.map(|field| written::bytes(&written::schema(&[field])));
     let counts = br#"{"a.parquet": 3, "b/c.parquet": 1}"#.to_vec();
     pickles.into_iter().chain([counts]).collect()

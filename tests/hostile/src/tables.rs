@@ -1,8 +1,17 @@
 //! Logs and metadata of tables.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use forebay::arrow::array::{
+    Array, ArrayRef, Int32Array, Int64Array, ListBuilder, MapBuilder, RecordBatch, StringArray,
+    StringBuilder, StructArray,
+};
+use forebay::arrow::buffer::NullBuffer;
+use forebay::arrow::datatypes::Field;
 use forebay_delta::{Replay, VectorPlace};
 use forebay_iceberg::{Manifest, Metadata, Scan, Wanted, manifests};
+use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
 #[path = "../../files/iceberg/avro.rs"]
@@ -94,7 +103,87 @@ pub(crate) fn delta_logs() -> Vec<Vec<u8>> {
         {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
             "sizeInBytes": 40, "cardinality": 6}}});
     let second = format!("{remove}\n{inline}");
-    vec![first.clone().into_bytes(), [second.as_bytes(), NEXT, first.as_bytes()].concat()]
+    vec![
+        first.clone().into_bytes(),
+        [second.as_bytes(), NEXT, first.as_bytes()].concat(),
+        [second.as_bytes(), NEXT, &checkpoint()].concat(),
+    ]
+}
+
+/// Returns a checkpoint of a table with partitions and nested columns, as a Parquet file. Its rows are the
+/// protocol, the metadata and two files.
+fn checkpoint() -> Vec<u8> {
+    let fields: Vec<Value> = [
+        ("a", json!("long")),
+        ("price", json!("decimal(10,2)")),
+        ("words", json!({"type": "array", "elementType": "string", "containsNull": true})),
+        (
+            "counts",
+            json!({"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": true}),
+        ),
+        ("day", json!("date")),
+    ]
+    .map(|(name, kind)| json!({"name": name, "type": kind, "nullable": true, "metadata": {}}))
+    .into();
+    let schema = json!({"type": "struct", "fields": fields}).to_string();
+    let text = |values: [&str; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+    let stats =
+        r#"{"numRecords":3,"minValues":{"a":1,"price":1.25},"maxValues":{"a":9},"nullCount":{"a":0}}"#;
+    let (mut days, mut names) = (
+        MapBuilder::new(None, StringBuilder::new(), StringBuilder::new()),
+        ListBuilder::new(StringBuilder::new()),
+    );
+    for row in 0..4 {
+        days.keys().append_value("day");
+        days.values().append_option((row < 3).then_some("2024-02-29"));
+        days.append(true).unwrap();
+        names.values().append_value(if row == 0 { "deletionVectors" } else { "day" });
+        names.append(true);
+    }
+    let names: ArrayRef = Arc::new(names.finish());
+    let versions = |version: i32| Arc::new(Int32Array::from(vec![version; 4])) as ArrayRef;
+    let columns = [
+        (
+            "add",
+            [false, false, true, true],
+            vec![
+                ("path", text(["", "", "part-0.parquet", "day=2024-02-29/b%20c.parquet"])),
+                ("partitionValues", Arc::new(days.finish()) as ArrayRef),
+                ("size", Arc::new(Int64Array::from(vec![0, 0, 700, 7]))),
+                ("stats", text(["", "", stats, "{}"])),
+            ],
+        ),
+        (
+            "metaData",
+            [false, true, false, false],
+            vec![
+                ("id", text(["", "t", "", ""])),
+                ("schemaString", text(["", &schema, "", ""])),
+                ("partitionColumns", names.clone()),
+            ],
+        ),
+        (
+            "protocol",
+            [true, false, false, false],
+            vec![
+                ("minReaderVersion", versions(3)),
+                ("minWriterVersion", versions(7)),
+                ("readerFeatures", names.clone()),
+                ("writerFeatures", names),
+            ],
+        ),
+    ];
+    let columns = columns.map(|(name, present, members)| {
+        let field = |name: &str, array: &ArrayRef| Field::new(name, array.data_type().clone(), true);
+        let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
+            members.into_iter().map(|(name, array)| (field(name, &array), array)).unzip();
+        let present = Some(NullBuffer::from(present.to_vec()));
+        (name, Arc::new(StructArray::new(fields.into(), arrays, present)) as ArrayRef, true)
+    });
+    let rows = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.into_inner().unwrap()
 }
 
 pub(crate) fn vectors() -> Vec<Vec<u8>> {
@@ -118,7 +207,13 @@ fn about_table() -> Value {
     json!({"format-version": 2, "table-uuid": "u", "location": ROOT, "current-schema-id": 0,
         "schemas": [{"schema-id": 0, "type": "struct", "fields": [
             {"id": 1, "name": "id", "required": false, "type": "long"},
-            {"id": 2, "name": "day", "required": false, "type": "date"}]}],
+            {"id": 2, "name": "day", "required": false, "type": "date"},
+            {"id": 3, "name": "price", "required": false, "type": "decimal(10, 2)"},
+            {"id": 4, "name": "words", "required": false, "type":
+                {"type": "list", "element-id": 5, "element": "string", "element-required": false}},
+            {"id": 6, "name": "counts", "required": false, "type":
+                {"type": "map", "key-id": 7, "key": "string", "value-id": 8, "value": "int",
+                    "value-required": false}}]}],
         "default-spec-id": 0,
         "partition-specs": [{"spec-id": 0, "fields":
             [{"source-id": 1, "field-id": 1000, "name": "id", "transform": "bucket[4]"}]}],
