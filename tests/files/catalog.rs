@@ -214,6 +214,13 @@ fn an_empty_file_is_loud_and_a_file_without_rows_is_not() {
     let (store, catalog) = open_one(folder.path()).unwrap();
     assert_eq!((catalog.files.len(), catalog.groups.len(), catalog.rows()), (2, 1, 1));
     assert_eq!(all_numbers(&store, &catalog), [7]);
+    // Without a row, a file has no value of another type.
+    let texts: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+    let other = RecordBatch::try_from_iter([("n", texts.clone()), ("m", texts)]).unwrap();
+    write(&folder.path().join("0.parquet"), &other, plain());
+    let (store, catalog) = open_one(folder.path()).unwrap();
+    assert_eq!((catalog.files.len(), catalog.groups.len(), catalog.rows()), (3, 1, 1));
+    assert_eq!(all_numbers(&store, &catalog), [7]);
     fs::write(folder.path().join("c.parquet"), "").unwrap();
     let error = refusal(folder.path());
     assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -172,7 +172,7 @@ fn a_state_finds_its_files_in_a_folder_that_grew() {
     }
     let grown = Dataset::open(folder.path()).unwrap();
     let error = grown.loader().build().unwrap().restore(&saved).unwrap_err().to_string();
-    assert!(error.contains("; added: 0b.parquet, 9.parquet (to finish the epoch"), "{error}");
+    assert!(error.contains("; added: 0b.parquet, 9.parquet (the state is between two epochs"), "{error}");
     let again = OpenOptions::new().files(earlier().unwrap()).open(folder.path()).unwrap();
     again.loader().build().unwrap().restore(&saved).unwrap();
     // A file of the state that has other rows is not the earlier file.

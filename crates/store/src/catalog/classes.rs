@@ -87,9 +87,8 @@ impl KnownClasses {
             return Some(classes.clone());
         }
         let mut classes = DeclaredClasses::new();
-        if let Ok(Value::Object(features)) =
-            serde_json::from_str(text).map(|mut all: Value| all["info"]["features"].take())
-        {
+        let mut all: Value = serde_json::from_str(text).unwrap_or_default();
+        if let Some(Value::Object(features)) = all.pointer_mut("/info/features").map(Value::take) {
             of_fields("", &features, DEEPEST, &mut classes);
         }
         // Equal declarations share memory even if the rest of their metadata differs.
@@ -186,7 +185,11 @@ mod tests {
             assert!(declared(features).is_empty(), "{features}");
         }
         let known = KnownClasses::default();
-        assert!(known.of([(METADATA, "[")]).unwrap().is_empty());
+        for other in
+            ["[", "[]", "5", "\"\"", "true", r#"{"info":5}"#, r#"{"info":[]}"#, r#"{"info":{"features":5}}"#]
+        {
+            assert!(known.of([(METADATA, other)]).unwrap().is_empty(), "{other}");
+        }
         assert!(known.of([("other", "{}")]).is_none());
     }
 }

@@ -91,7 +91,18 @@ impl HubPart {
     fn by_card(&self, configs: &[Config], paths: &[&str]) -> Result<Vec<bool>> {
         let config = self.config_of(configs)?;
         if config.splits.is_empty() {
-            return self.below(config.folder.as_deref(), paths);
+            let folder = config.folder.as_deref();
+            let is_below = |path: &&str| folder.is_none_or(|folder| is_in(folder, path));
+            return match paths.iter().any(is_below) {
+                true => self.below(folder, paths, true),
+                false => {
+                    let (name, folder) = (&config.name, folder.unwrap_or_default());
+                    let cause = format!(
+                        "configuration {name:?} of the card has folder {folder:?}, which has no Parquet file"
+                    );
+                    Err(Error::new(ErrorKind::NotFound, cause).hint(BY_GLOB))
+                }
+            };
         }
         let wanted =
             config.splits.iter().filter(|(split, _)| self.split.as_ref().is_none_or(|of| of == split));
@@ -153,10 +164,10 @@ impl HubPart {
 
     /// For each file, whether the names of its folders and the file show that it is in this part.
     fn by_names(&self, paths: &[&str]) -> Result<Vec<bool>> {
-        let Some(config) = &self.config else { return self.below(None, paths) };
+        let Some(config) = &self.config else { return self.below(None, paths, false) };
         let of_config = format!("{}/", config.trim_end_matches('/'));
         if paths.iter().any(|path| path.starts_with(&of_config)) {
-            return self.below(Some(config), paths);
+            return self.below(Some(config), paths, false);
         }
         let folders: BTreeSet<&str> =
             paths.iter().filter_map(|path| path.split_once('/')).map(|(folder, _)| folder).collect();
@@ -170,8 +181,9 @@ impl HubPart {
         Err(Error::invalid(cause).hint(hint))
     }
 
-    /// For each file, whether it is below `folder`, and its name shows that it is in the split.
-    fn below(&self, folder: Option<&str>, paths: &[&str]) -> Result<Vec<bool>> {
+    /// For each file, whether it is below `folder`, and its name shows that it is in the split. `has_card`
+    /// says whether a card lists the configurations.
+    fn below(&self, folder: Option<&str>, paths: &[&str], has_card: bool) -> Result<Vec<bool>> {
         let folder = folder.map_or_else(String::new, |folder| format!("{}/", folder.trim_matches('/')));
         let below: Vec<Option<&str>> = paths.iter().map(|path| path.strip_prefix(&*folder)).collect();
         let found = match &self.split {
@@ -180,7 +192,7 @@ impl HubPart {
                 let within: Vec<&str> = below.iter().flatten().copied().collect();
                 let in_one_folder = self.config.is_none() && folder.is_empty();
                 let mut found = names::of_split(split, &within, in_one_folder)
-                    .map_err(|unfit| self.unfit(unfit))?
+                    .map_err(|unfit| self.unfit(unfit, has_card))?
                     .into_iter();
                 below.iter().map(|below| below.is_some() && found.next().unwrap_or(false)).collect()
             }
@@ -188,7 +200,7 @@ impl HubPart {
         Ok(found)
     }
 
-    fn unfit(&self, unfit: UnfitNames) -> Error {
+    fn unfit(&self, unfit: UnfitNames, has_card: bool) -> Error {
         let split = self.split.as_deref().unwrap_or_default();
         match unfit {
             UnfitNames::Unshown(splits) => {
@@ -204,9 +216,9 @@ impl HubPart {
                 let cause = format!("files of split {split:?} are in several folders: {shown}");
                 let one = folders.iter().find(|folder| !folder.is_empty());
                 Error::invalid(cause).hint(match one {
-                    // Folders are usually configurations.
-                    Some(one) => format!("choose one of them with `config`, such as {one:?}"),
-                    None => BY_GLOB.to_owned(),
+                    // Without a card, folders are usually configurations.
+                    Some(one) if !has_card => format!("choose one of them with `config`, such as {one:?}"),
+                    _ => BY_GLOB.to_owned(),
                 })
             }
         }
@@ -222,6 +234,11 @@ impl HubPart {
         };
         Error::invalid(cause).hint(hint)
     }
+}
+
+/// Whether a path is below a folder.
+fn is_in(folder: &str, path: &str) -> bool {
+    path.strip_prefix(folder.trim_matches('/')).is_some_and(|rest| folder.is_empty() || rest.starts_with('/'))
 }
 
 /// The first of some names, and the number of the others.
@@ -325,6 +342,25 @@ configs:
         );
         let refused = part("train", "").by_card(&many, &[]).unwrap_err().to_string();
         assert!(refused.ends_with("config-09 and 90 more)"), "{refused}");
+    }
+
+    #[test]
+    fn names_decide_among_the_files_of_a_configuration() {
+        let card = |config: &str| card::configs(&format!("---\nconfigs:\n- {config}\n---\n")).unwrap();
+        let paths = ["de/train.parquet", "en/train.parquet", "english/train.parquet"];
+        let english = card("{config_name: a, data_dir: ./en/}");
+        assert_eq!(kept(&part("train", "").by_card(&english, &paths), &paths), ["en/train.parquet"]);
+        for (config, said) in [
+            (
+                "{config_name: a, data_dir: fr}",
+                "\"a\" of the card has folder \"fr\", which has no Parquet file",
+            ),
+            // Not a configuration that the card does not list.
+            ("{config_name: a}", "in several folders: de, en, english (name the files"),
+        ] {
+            let refused = part("train", "").by_card(&card(config), &paths).unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(in crate::source) fn assemble(
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
     let Unified { schema: common, refused } = match (schemas.is_empty(), of_table) {
         (true, Some(schema)) => Unified { schema, refused },
-        _ => unify(&schemas, differences, refused),
+        _ => unify(&of_files_with_rows(&opened, &schemas), differences, refused),
     };
     let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
@@ -102,6 +102,15 @@ pub(in crate::source) fn assemble(
     let mut catalog = Catalog::new(files, unified, known, identities.into())?;
     catalog.classes = classes;
     Ok(catalog)
+}
+
+/// The schemas that decide the columns: those of the files with rows, or of all files if none has rows. A file
+/// without rows has no value that could be of another type.
+fn of_files_with_rows(opened: &[Opened], schemas: &[(Arc<str>, SchemaRef)]) -> Vec<(Arc<str>, SchemaRef)> {
+    let rows = |opened: &Opened| opened.footer.as_ref().map(Footer::rows).or(opened.file.rows);
+    let with_rows = opened.iter().zip(schemas).filter(|(opened, _)| rows(opened) != Some(0));
+    let with_rows: Vec<_> = with_rows.map(|(_, schema)| schema.clone()).collect();
+    if with_rows.is_empty() { schemas.to_vec() } else { with_rows }
 }
 
 /// The names of classes that all files declare together.

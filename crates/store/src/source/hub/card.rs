@@ -17,6 +17,9 @@ pub(super) const BY_GLOB: &str = "name the files of the split by a glob, and lea
 /// The line that begins and ends the front matter.
 const BORDER: &str = "---";
 
+/// The key that takes over the pairs of other mappings.
+const MERGE: &str = "<<";
+
 /// The greatest depth of lists and mappings.
 const MAX_DEPTH: usize = 64;
 
@@ -63,8 +66,19 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>> {
     }
     let Some(listed) = node.get("configs") else { return Ok(Vec::new()) };
     listed.check().map_err(|cause| malformed(&format!("its \"configs\" {cause}")))?;
-    let YamlNode::List(listed) = listed else { return Ok(Vec::new()) };
+    let listed = match listed {
+        YamlNode::List(listed) => listed,
+        YamlNode::Null => return Ok(Vec::new()),
+        YamlNode::Text(_) | YamlNode::Map(_) | YamlNode::Alias => {
+            return Err(malformed("its \"configs\" are not a list"));
+        }
+    };
     let configs = listed.iter().map(config).collect::<Result<Vec<_>>>()?;
+    let mut defaults = configs.iter().filter(|config| config.is_default);
+    if let (Some(one), Some(other)) = (defaults.next(), defaults.next()) {
+        let (one, other) = (&one.name, &other.name);
+        return Err(malformed(&format!("configurations {one:?} and {other:?} are both the default")));
+    }
     if let Some(name) = repeated(configs.iter().map(|config| config.name.as_str())) {
         return Err(malformed(&format!("it lists configuration {name:?} twice")));
     }
@@ -78,9 +92,10 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>> {
     }
 }
 
-/// The lines between the borders; `None` if the card does not begin with a border.
+/// The lines between the borders; `None` if the card does not begin with a border. Empty lines may come
+/// before it, as for the hub's own client.
 fn front_matter(card: &str) -> Result<Option<&str>> {
-    let card = card.trim_start_matches('\u{feff}');
+    let card = card.trim_start_matches('\u{feff}').trim_start();
     let Some(rest) = card.strip_prefix(BORDER) else { return Ok(None) };
     let Some((line, front)) = rest.split_once('\n') else { return Ok(None) };
     if !line.trim().is_empty() {
@@ -93,10 +108,13 @@ fn front_matter(card: &str) -> Result<Option<&str>> {
         }
         end += line.len();
     }
-    Err(malformed("it has no end"))
+    Err(malformed("the line --- at its end is missing, or is not in the first 8 MiB of the card"))
 }
 
 fn config(node: &YamlNode) -> Result<Config> {
+    let YamlNode::Map(_) = node else {
+        return Err(malformed("a configuration is not a mapping"));
+    };
     let name = node.get("config_name").and_then(YamlNode::text).unwrap_or("default").to_owned();
     let folder = node.get("data_dir").and_then(YamlNode::text).map(|folder| clean(folder).to_owned());
     let is_default = node.get("default").and_then(YamlNode::text) == Some("true");
@@ -160,12 +178,15 @@ impl YamlNode {
         pairs.iter().filter(|(name, _)| name == key).count() > 1
     }
 
-    /// Says why this value cannot be used: it has an alias, or a key twice in one mapping.
+    /// Says why this value cannot be used: it has an alias, a merge key, or a key twice in one mapping.
     fn check(&self) -> Result<(), String> {
         match self {
             YamlNode::Text(_) | YamlNode::Null => Ok(()),
             YamlNode::Alias => Err("have an alias (`*name`), which is not read".to_owned()),
             YamlNode::List(list) => list.iter().try_for_each(YamlNode::check),
+            YamlNode::Map(pairs) if pairs.iter().any(|(key, _)| key == MERGE) => {
+                Err(format!("have a merge key (`{MERGE}`), which is not read"))
+            }
             YamlNode::Map(pairs) => match repeated(pairs.iter().map(|(key, _)| key.as_str())) {
                 Some(key) => Err(format!("have the key {key:?} twice in one mapping")),
                 None => pairs.iter().try_for_each(|(_, node)| node.check()),
@@ -308,11 +329,23 @@ mod tests {
             ("? [a]\n: b\n", "a key is not a text"),
             ("configs:\n- data_files: [{a: b}]\n", "a path that is not a text"),
             ("configs:\n- data_files: '**/a**/**/a/**/**/b'\n", "more than 4"),
+            ("configs: {config_name: a}\n", "its \"configs\" are not a list"),
+            ("configs: 5\n", "its \"configs\" are not a list"),
+            ("configs: [1, null]\n", "a configuration is not a mapping"),
+            ("configs:\n- <<: {config_name: a}\n", "have a merge key (`<<`)"),
+            (
+                "configs:\n- {config_name: a, default: true}\n- {config_name: b, default: true}\n",
+                "configurations \"a\" and \"b\" are both the default",
+            ),
         ] {
             let refused = configs(&card(yaml)).unwrap_err().to_string();
             assert!(refused.contains(said), "{refused}");
         }
+        let null = configs(&card("configs: null\n")).unwrap();
+        assert!(null.is_empty());
+        let below_empty_lines = configs(&format!("\u{feff}\n \r\n{}", card("configs: [{config_name: a}]\n")));
+        assert_eq!(below_empty_lines.unwrap().len(), 1);
         let refused = configs("---\nlicense: mit\n").unwrap_err().to_string();
-        assert!(refused.contains("it has no end"), "{refused}");
+        assert!(refused.contains("the line --- at its end is missing"), "{refused}");
     }
 }
