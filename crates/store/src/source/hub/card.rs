@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_card_without_configurations_lists_none() {
         let aliases = card("a: &x [1]\nb: *x\na: 2\n");
-        for text in ["", "# Title\n", "---", "--- x\n---\n", &card("configs: none\n"), &card(""), &aliases] {
+        for text in ["", "# Title\n", "---", "--- x\n---\n", &card("configs: []\n"), &card(""), &aliases] {
             assert_eq!(configs(text).unwrap(), [], "{text}");
         }
     }
