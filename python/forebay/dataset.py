@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay
 from .columns.options import by_column, decoding
-from .errors import InvalidError, StateMismatchError
+from .errors import InvalidError, StateMismatchError, warn_caller
 from .index_exchange import opened_together
 from .one_pass import OnePass
 from .options.checks import names, whole
@@ -164,7 +163,7 @@ class Dataset:
         )
         warning = self._native.take_warning()
         if warning is not None:
-            warnings.warn(warning, RuntimeWarning, stacklevel=3)
+            warn_caller(warning)
 
     @property
     def version(self) -> int | None:

@@ -16,6 +16,9 @@ there is no column "lable" (did you mean "label"? the columns are image, label, 
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Any
 
 __all__ = [
@@ -240,3 +243,12 @@ class InternalError(ForebayError, RuntimeError):
 
     Please report it, with the whole message and the output of ``forebay --version``.
     """
+
+
+def warn_caller(message: str) -> None:
+    """Gives a ``RuntimeWarning`` at the line of the program that called this package."""
+    package = os.path.dirname(__file__) + os.sep
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from .columns.stack import stacks
 from .data_versions import Follow, data_of_state, of_state, refuse_given
 from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
-from .errors import InvalidError, StateMismatchError
+from .errors import InvalidError, StateMismatchError, warn_caller
 from .filters.costs import Cost, costs_of
 from .filters.expressions import Expression
 from .filters.terms import settled
@@ -552,7 +551,7 @@ class Loader:
         epoch = Epoch(self, self._native.epoch(number, self._functions is not None))
         warning = self._native.take_warning()
         if warning is not None:
-            warnings.warn(warning, RuntimeWarning, stacklevel=3)
+            warn_caller(warning)
         self._epochs.add(epoch)
         self._origin = Origin(self._origin.number + 1, None, epoch.number + 1)
         self._skipped = epoch._native.skipped
@@ -1024,7 +1023,7 @@ class Loader:
         self._release()
         warning = None if self._arguments["trace"] is None else self._native.take_warning()
         if warning is not None:
-            warnings.warn(warning, RuntimeWarning, stacklevel=2)
+            warn_caller(warning)
 
     def __enter__(self) -> Loader:
         return self

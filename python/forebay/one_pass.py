@@ -4,12 +4,12 @@ loader."""
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from . import _forebay
 from .at_exit import close_at_exit
+from .errors import warn_caller
 
 __all__: list[str] = []
 
@@ -26,7 +26,7 @@ class OnePass(Iterator[_forebay.Batch]):
         self._epoch = self._native.epoch()
         warning = self._native.take_warning()
         if warning is not None:
-            warnings.warn(warning, RuntimeWarning, stacklevel=3)
+            warn_caller(warning)
 
     def __next__(self) -> _forebay.Batch:
         step = self._epoch.pull(True)

@@ -179,6 +179,8 @@ def test_costs_that_can_never_work_are_refused(pairs: Path) -> None:
         (lambda: fb.Bucket(5, rows=2), "cost must be the name of a column or an expression of columns, got 5"),
         (lambda: fb.Bucket(PROMPT > 3, rows=2), "cost must be a number of each row, got the condition"),
         (lambda: fb.Bucket("prompt", rows=2, multiple=0), "multiple must be"),
+        (lambda: fb.Loader(pairs, balance=[], shuffle=fb.Shuffle(seed=1)), "balance names no column .*leave balance out"),
+        (lambda: fb.Mix([(pairs, 1)], by=[], batch_size=2), "by names no column"),
         (lambda: fb.Loader(pairs, balance=3, shuffle=fb.Shuffle(seed=1)), "balance must be a column"),
         (lambda: fb.Loader(pairs, balance={PROMPT.__repr__(): 1}, shuffle=fb.Shuffle(seed=1)), "got dict"),
         (lambda: fb.Loader(pairs, balance=[PROMPT, 3], shuffle=fb.Shuffle(seed=1)), "balance must be the name"),

@@ -183,3 +183,18 @@ def test_an_entry_of_an_index_that_is_damaged_does_not_blame_the_file(tmp_path: 
             warnings.simplefilter("always")
             assert fb.Dataset(tmp_path).num_rows == 20
         assert all("_forebay_index" in str(one.message) for one in said), f"byte {at}"
+
+
+def test_a_warning_points_at_the_line_of_the_program(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        write(tmp_path / "data" / f"{split}.parquet")
+    folder = tmp_path / "data"
+    for make in (
+        lambda: fb.Dataset(folder),
+        lambda: fb.Loader(folder, batch_size=2),
+        lambda: fb.Mix([(folder, 1)], batch_size=2),
+        lambda: fb.vocabularies(folder, ["id"]),
+    ):
+        with pytest.warns(RuntimeWarning, match="several splits") as caught:
+            make()
+        assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, make.__code__.co_firstlineno)}

@@ -439,6 +439,12 @@ def test_all_columns_by_name_are_all_columns(docs, prepared):
     assert fb.Loader(docs, columns=["id", "text"], prepare=prepared).columns == ["id", "input_ids"]
 
 
+def test_columns_in_another_order_are_refused_as_such(docs, prepared):
+    """The function gets the columns in their order, so it may make other rows of them."""
+    with pytest.raises(fb.InvalidError, match=r"columns in the order id, text there, text, id here \(pass the same"):
+        fb.Loader(docs, columns=["text", "id"], prepare=prepared)
+
+
 def test_a_folder_with_other_files_is_left_alone(docs, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(fb.InvalidError, match=r"not empty: it has 'notes.txt' \(name a folder"):

@@ -72,6 +72,18 @@ def test_the_columns_of_a_stack_have_keys_of_their_own(tmp_path: Path) -> None:
         assert plain(fb.torch.keyed_jagged(batch, "codes")) == model({"codes": lists}), "lists of one length"
 
 
+def test_a_pattern_adds_only_columns_that_are_not_named() -> None:
+    batch = {"a1": np.array([1]), "a2": np.array([2]), "b": np.array([3])}
+    for columns, keys in [
+        (["a2", "a*"], ["a2", "a1"]),
+        (["a*", "a2"], ["a1", "a2"]),
+        (["a2", "a1", "a*"], ["a2", "a1"]),
+        (["a*", "b", "a1", "a2"], ["b", "a1", "a2"]),
+        (["a*", "*1", "b*"], ["a1", "a2", "b"]),
+    ]:
+        assert fb.torch.keyed_jagged(batch, columns).keys == keys
+
+
 def test_what_gives_no_codes_is_refused() -> None:
     ragged = fb.Ragged(np.array([1, 2, 3]), np.array([0, 2, 3]))
     batch = {
@@ -90,6 +102,8 @@ def test_what_gives_no_codes_is_refused() -> None:
         (["a", "b"], None, "'a' has 2 rows, and 'b' has 3"),
         (["m"], {"m": ["p"]}, "keys has 1 names for 'm', which has shape"),
         (["r"], {"r": ["p"]}, "which has lists of differing lengths"),
+        (["a", "m", "a"], None, "columns names 'a' twice"),
+        (["a*", "a*"], None, r"columns names 'a\*' twice"),
         (["m", "a"], {"m": ["a", "c"]}, "two columns have the key 'a'"),
         (["a"], {"m": ["p", "q"]}, "keys names 'm', which is not among columns"),
     ]:

@@ -331,7 +331,10 @@ def test_what_the_columns_say_is_kept(episodes: Path, tmp_path: Path) -> None:
         (lambda: fb.Window(3, by="t", gap="1s"), "timedelta"),
         (lambda: fb.Window(3, overlap=3), "less than the 3 rows"),
         (lambda: fb.Window(3, by=4), "by must be the name"),
-        (lambda: WINDOW.at({}, 5), "offsets -1 to 1"),
+        (lambda: WINDOW.at({}, 5), "offsets -1 to 1, got 5"),
+        (lambda: fb.Window({0: ["x"], 2: ["x"]}).at({"x": np.zeros((1, 2))}, 1), "offsets 0, 2, got 1"),
+        (lambda: fb.Window({-3: ["x"], 0: ["x"], 1: ["x"]}).at({}, -1), "offsets -3, 0, 1, got -1"),
+        (lambda: fb.Window(4, stride=5).at({}, 3), "offsets 0 to 15 in steps of 5, got 3"),
     ],
 )
 def test_a_window_that_cannot_be_meant_is_refused(make: Any, said: str) -> None:

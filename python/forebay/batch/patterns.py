@@ -13,10 +13,10 @@ __all__: list[str] = []
 def columns_meant(listed: Iterable[str], batch: Mapping[str, Any]) -> list[str]:
     """Returns the columns that a list of names and patterns means, each once: the columns that a pattern matches
     come in the order of the batch, without those that are listed by name. A name or pattern that matches no column
-    is returned as it is."""
+    of the batch is returned as it is."""
     names, columns = list(listed), list(batch)
     meant: list[str] = []
     for name in names:
-        matching = [one for one in matching_names(name, columns) if one == name or one not in names]
-        meant += [one for one in matching or [name] if one not in meant]
+        matching = matching_names(name, columns) or [name]
+        meant += [one for one in matching if one not in meant and (one == name or one not in names)]
     return meant

@@ -38,7 +38,10 @@ def costs_of(value: Any, argument: str) -> list[Cost] | None:
         raise InvalidError(
             f"{argument} must be a column, an expression of columns or a list of them, got {kind_of(value)}"
         )
-    return [cost_of(one, argument) for one in value]
+    costs = [cost_of(one, argument) for one in value]
+    if not costs:
+        raise InvalidError(f"{argument} names no column (name one, or leave {argument} out)")
+    return costs
 
 
 def spec_of(cost: Cost) -> Any:

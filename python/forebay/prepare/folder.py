@@ -59,7 +59,7 @@ class Folder:
         differing = [name for name in FACTS if record.get(name) != wanted[name]]
         if not differing:
             return
-        told = [f"{name} {_shown(record.get(name))} there, {_shown(wanted[name])} here" for name in differing]
+        told = [_difference(name, record.get(name), wanted[name]) for name in differing]
         raise InvalidError(
             f"{self.path}: the folder has rows that were prepared from something else: {'; '.join(told)} (pass the "
             "same as then, name another folder with into=, or remove this one to prepare it again)"
@@ -241,6 +241,12 @@ def _take(descriptor: int) -> bool:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
             raise
     return True
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    """One difference for a message. The order of columns counts, since the function gets them in this order."""
+    is_order = isinstance(there, list) and isinstance(here, list) and sorted(there) == sorted(here)
+    return f"{name}{' in the order' if is_order else ''} {_shown(there)} there, {_shown(here)} here"
 
 
 def _shown(fact: Any) -> str:

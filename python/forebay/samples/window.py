@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,7 @@ class Window:
         batch : mapping
             A batch of a loader with this window, or a dict of its arrays or tensors.
         offset : int
-            One of :attr:`offsets`.
+            One of :attr:`offsets` that ``fields`` lists.
 
         Returns
         -------
@@ -166,7 +167,7 @@ class Window:
         Raises
         ------
         InvalidError
-            There is no such offset.
+            The window has no columns of this offset.
 
         Examples
         --------
@@ -176,13 +177,14 @@ class Window:
         >>> {name: values.tolist() for name, values in window.at(batch, 0).items()}
         {'id': [1, 2], 'label': [1, 2]}
         """
-        if offset not in self.offsets:
-            raise InvalidError(f"the window has offsets {self.offsets[0]} to {self.offsets[-1]}, got {offset!r}")
+        listed = self.offsets if isinstance(self.fields, int) else list(self.fields)
+        if offset not in listed:
+            raise InvalidError(f"the window has offsets {_shown(listed)}, got {offset!r}")
         if isinstance(self.fields, int):
             return {name: _at(values, offset // self.stride) for name, values in batch.items()}
         named = {other: columns_meant(names, batch) for other, names in sorted(self.fields.items())}
         found = {}
-        for name in named.get(offset, ()):
+        for name in named[offset]:
             listed = [other for other, names in named.items() if name in names]
             found[name] = _at(batch[name], listed.index(offset))
         return found
@@ -235,6 +237,15 @@ def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
     if not any(found.values()):
         raise InvalidError("fields names no column (pass a number of rows to get all columns)")
     return dict(sorted(found.items()))
+
+
+def _shown(offsets: Sequence[int]) -> str:
+    """Ascending offsets for a message."""
+    steps = {after - before for before, after in pairwise(offsets)}
+    if len(offsets) < 3 or len(steps) > 1:
+        return ", ".join(map(str, offsets))
+    step = steps.pop()
+    return f"{offsets[0]} to {offsets[-1]}" + ("" if step == 1 else f" in steps of {step}")
 
 
 def _at(values: Any, row: int) -> Any:

@@ -55,7 +55,7 @@ def keyed_jagged(
         A batch of :func:`batches`, or of a loader.
     columns : str or iterable of str
         The columns of integers, or of lists of integers, in the order of the keys. A pattern such as ``"C*"``
-        means all columns that it matches, in the order of the batch.
+        means all columns that it matches and that are not listed by name, in the order of the batch.
     keys : mapping from str to iterable of str, optional
         The keys of the columns of a matrix that :class:`forebay.Stack` makes. Without it, a matrix is a column
         of lists of one length, such as those that ``pad`` makes.
@@ -70,8 +70,9 @@ def keyed_jagged(
     Raises
     ------
     InvalidError
-        A column is not of integers or lists of integers, ``keys`` are not as many as the columns of the matrix,
-        two columns give the same key, a nested tensor is not contiguous, or columns have different numbers of rows.
+        A column is not of integers or lists of integers, ``columns`` has a name twice, ``keys`` are not as many as
+        the columns of the matrix, two columns give the same key, a nested tensor is not contiguous, or columns have
+        different numbers of rows.
     UnknownColumnError
         The batch has no such column.
 
@@ -85,6 +86,9 @@ def keyed_jagged(
     """
     listed = [columns] if isinstance(columns, str) else names_of(columns, "columns")
     of_matrices = {name: names_of(given, f"keys[{name!r}]") for name, given in (keys or {}).items()}
+    twice = _repeated(listed)
+    if twice is not None:
+        raise InvalidError(f"columns names {twice!r} twice (name each column once)")
     features: list[_Feature] = []
     for name in columns_meant(listed, batch):
         if name not in batch:
@@ -95,7 +99,7 @@ def keyed_jagged(
     if of_matrices:
         raise InvalidError(f"keys names {next(iter(of_matrices))!r}, which is not among columns (add it to columns)")
     named = [feature.key for feature in features]
-    twice = next((key for at, key in enumerate(named) if key in named[:at]), None)
+    twice = _repeated(named)
     if twice is not None:
         raise InvalidError(f"two columns have the key {twice!r} (give one another name)")
     rows = [len(feature.lengths) for feature in features]
@@ -104,6 +108,11 @@ def keyed_jagged(
         raise InvalidError(f"{named[0]!r} has {rows[0]} rows, and {named[at]!r} has {rows[at]}")
     values = torch.cat([feature.values for feature in features])
     return KeyedJagged(named, values, torch.cat([feature.lengths for feature in features]))
+
+
+def _repeated(names: list[str]) -> str | None:
+    """The first name that came before."""
+    return next((name for at, name in enumerate(names) if name in names[:at]), None)
 
 
 def _features(name: str, column: Any, keys: list[str] | None) -> list[_Feature]:
