@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .errors import CorruptError, DatasetChangedError, InvalidError, IoError, StateMismatchError
-from .launcher_store import Awaited, got, key_of, put, said, where
+from . import errors
+from .errors import CorruptError, DatasetChangedError, ForebayError, InvalidError, IoError, StateMismatchError
+from .launcher_store import Awaited, got, is_taken, key_of, next_number, put, said, where
 
 if TYPE_CHECKING:
     from .dataset import Dataset
@@ -99,18 +102,52 @@ def _versions(dataset: Dataset) -> dict[str, str]:
     return {location: version for location, _, version in dataset._native.tables()}
 
 
+class Answers:
+    """The answers of rank 0 to the ranks of one loader: the data that each epoch reads, by keys of the store."""
+
+    def __init__(self) -> None:
+        #: The answers that rank 0 has found. They are used again if an epoch is begun again, and for another source
+        #: of the mix with the same locations.
+        self.found: dict[str, list[str]] = {}
+        #: The keys that rank 0 uses, and those of them with an answer in the store.
+        self.own: set[str] = set()
+        self.told: set[str] = set()
+        #: The failed attempts to begin each epoch. Each attempt has its own answer.
+        self.failed: Counter[str] = Counter()
+
+
+@contextmanager
+def agreed(follows: Sequence[Follow | None], epoch: str) -> Iterator[None]:
+    """Opens the data of an epoch in its block. On rank 0 the other ranks then get the answers that the block has found;
+    if it fails, they get its error. ``epoch`` names the epoch in the keys of the store."""
+    leading = [one for one in follows if one is not None and one.leads]
+    for one in leading:
+        one.claim(epoch)
+    try:
+        yield
+    except BaseException as error:
+        failed = [one.tell_error(epoch, error) for one in leading]
+        if any(failed):
+            leading[0].answers.failed[epoch] += 1
+        raise
+    for one in leading:
+        one.tell(epoch)
+
+
 class Follow:
     """Finds the newest versions of tables, or the files of a folder, when an epoch begins; all ranks of a run get the
     same."""
 
-    def __init__(self, follow: Any, urls: Any, shard: Shard | None, told: dict[str, list[str]], source: int) -> None:
-        self._store = None if follow is True else follow
+    def __init__(
+        self, follow: Any, urls: Any, shard: Shard | None, answers: Answers, kind: str, numbers: dict[str, int]
+    ) -> None:
+        self._rank, self._world = (0, 1) if shard is None else (shard.rank, shard.world)
+        # A rank alone needs no agreement.
+        self._store = None if follow is True or self._world == 1 else follow
         self._urls = urls
-        self._shard = shard
-        self._source = source
-        # The versions that this rank has put into the store, by key. They are used again if an epoch is begun
-        # again, and for another source of the mix with the same locations.
-        self._told = told
+        self.answers = answers
+        self._kind = kind
+        self._numbers = numbers
 
     @classmethod
     def of_sources(
@@ -118,19 +155,17 @@ class Follow:
     ) -> list[Follow | None]:
         """Makes a ``Follow`` for each source of a loader; ``None`` for a source that does not follow its
         table. ``whole`` has the arguments that the loader has for all sources."""
-        told: dict[str, list[str]] = {}
+        answers, numbers = Answers(), dict[str, int]()
         common = {name: whole[name] for name in ("shard", "skip_steps")}
         return [
-            cls._of({**source, **common}, dataset, told, number)
-            for number, (source, dataset) in enumerate(zip(sources, datasets, strict=True))
+            cls._of({**source, **common}, answers, "versions" if dataset._native.tables() else f"files/{at}", numbers)
+            for at, (source, dataset) in enumerate(zip(sources, datasets, strict=True))
         ]
 
     @classmethod
-    def _of(
-        cls, arguments: Mapping[str, Any], dataset: Dataset, told: dict[str, list[str]], source: int
-    ) -> Follow | None:
-        """Checks the argument ``follow`` of the source with this number, and returns its ``Follow``; ``None`` if the
-        source does not follow its data."""
+    def _of(cls, arguments: Mapping[str, Any], answers: Answers, kind: str, numbers: dict[str, int]) -> Follow | None:
+        """Checks the argument ``follow`` of a source, and returns its ``Follow``; ``None`` if the source does not
+        follow its data."""
         follow, shard = arguments["follow"], arguments["shard"]
         if follow is False:
             return None
@@ -148,10 +183,61 @@ class Follow:
                 f"follow=True with {shard.world} ranks, which may find different versions (pass the store of the "
                 "launcher, such as a torch.distributed.TCPStore, as follow: rank 0 looks, and all take what it found)"
             )
-        return cls(follow, arguments["urls"], shard, told, source)
+        return cls(follow, arguments["urls"], shard, answers, kind, numbers)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the rank whose answers the others take."""
+        return self._store is not None and self._rank == _LOOKING
+
+    def number(self) -> None:
+        """Numbers the loader among those of this process with the same store object and locations. All sources of a
+        mix with the same locations get the same number."""
+        name = self._name()
+        if self._store is not None and name not in self._numbers:
+            self._numbers[name] = next_number(self._store, name)
+
+    def _name(self) -> str:
+        return f"{key_of(self._urls, self._kind)}/{self._rank}/{self._world}"
+
+    def _key(self, epoch: str) -> str:
+        """The key of the answer for the present attempt to begin an epoch. Another loader has other keys."""
+        attempt = self.answers.failed[epoch]
+        return f"{key_of(self._urls, self._kind)}/{self._world}/{self._numbers[self._name()]}/{epoch}/{attempt}"
+
+    def claim(self, epoch: str) -> None:
+        """Refuses a store in which an answer for this epoch was found that this loader has not given."""
+        key = self._key(epoch)
+        if key in self.answers.own:
+            return
+        if is_taken(self._store, key):
+            taken = InvalidError(
+                f"{where(self._urls)}: the store already has an answer for {_shown(epoch)}, of an earlier run or of a "
+                "loader with another store object (use a new store or prefix for each run, and pass the same store "
+                "object to all of its loaders)"
+            )
+            put(self._store, key, _of_error(taken))
+            raise taken
+        self.answers.own.add(key)
+
+    def tell(self, epoch: str) -> None:
+        """Puts the answer for this epoch into the store."""
+        key = self._key(epoch)
+        if key not in self.answers.told:
+            put(self._store, key, json.dumps({"found": self.answers.found[key]}).encode())
+            self.answers.told.add(key)
+
+    def tell_error(self, epoch: str, error: BaseException) -> bool:
+        """Puts an error into the store in place of the answer for this epoch, unless the other ranks have the answer
+        already. Returns whether it did so."""
+        key = self._key(epoch)
+        if key in self.answers.told:
+            return False
+        put(self._store, key, _of_error(error))
+        return True
 
     def newest(
-        self, dataset: Dataset, epoch: int, reopen: Callable[[list[str] | None], Dataset]
+        self, dataset: Dataset, epoch: str, reopen: Callable[[list[str] | None], Dataset]
     ) -> dict[str, str] | Dataset | None:
         """Returns the newest versions for an epoch, by the locations of the tables, or the data set of the files that a
         folder has now; ``None`` if they are those of the open data set. ``reopen`` opens a folder as it is now, or
@@ -159,7 +245,7 @@ class Follow:
         if not dataset._native.tables():
             return self._newest_files(dataset, epoch, reopen)
         here = _versions(dataset)
-        versions = self._looked_up(epoch, "versions", lambda: self._found(dataset))
+        versions = self._looked_up(epoch, lambda: self._found(dataset))
         if len(versions) != len(here):
             raise StateMismatchError(
                 f"rank {_LOOKING} follows {len(versions)} tables, and this rank {len(here)} "
@@ -169,7 +255,7 @@ class Follow:
         return None if wanted == here else wanted
 
     def _newest_files(
-        self, dataset: Dataset, epoch: int, reopen: Callable[[list[str] | None], Dataset]
+        self, dataset: Dataset, epoch: str, reopen: Callable[[list[str] | None], Dataset]
     ) -> Dataset | None:
         listed: list[Dataset] = []
 
@@ -177,7 +263,7 @@ class Follow:
             listed.append(reopen(None))
             return [listed[0].fingerprint, *listed[0]._native.paths()]
 
-        fingerprint, *paths = self._looked_up(epoch, f"files/{self._source}", look)
+        fingerprint, *paths = self._looked_up(epoch, look)
         if fingerprint == dataset.fingerprint:
             for one in listed:
                 one._native.release()
@@ -191,33 +277,29 @@ class Follow:
             "followed are added, and stay as they are)"
         )
 
-    def _looked_up(self, epoch: int, what: str, find: Callable[[], list[str]]) -> list[str]:
-        """Returns the result of ``find``: found on this rank, or taken from the store into which rank 0 puts it under
-        a key with ``what``."""
+    def _looked_up(self, epoch: str, find: Callable[[], list[str]]) -> list[str]:
+        """Returns the result of ``find``: found on this rank, or the answer of rank 0 in the store."""
         if self._store is None:
             return find()
-        key = f"{key_of(self._urls, what)}/{epoch}"
-        rank = 0 if self._shard is None else self._shard.rank
-        if rank != _LOOKING:
-            awaited = Awaited(
-                what="versions",
-                rank=_LOOKING,
-                where=where(self._urls),
-                seconds=_TIMEOUT_SECONDS,
-                if_failed=f"check that rank {_LOOKING} runs, and that the store's server does",
-                if_late=f"check that rank {_LOOKING} begins epoch {epoch} of the same locations",
-            )
-            return _read(got(self._store, key, awaited, time.monotonic() + _TIMEOUT_SECONDS), awaited.where)
-        if key not in self._told:
-            try:
-                found = find()
-            except BaseException as error:
-                # The other ranks wait for a value of this key, so they get the error as that value.
-                put(self._store, key, json.dumps({"error": said(error)}).encode())
-                raise
-            put(self._store, key, json.dumps({"versions": found}).encode())
-            self._told[key] = found
-        return self._told[key]
+        key = self._key(epoch)
+        if self._rank == _LOOKING:
+            if key not in self.answers.found:
+                self.answers.found[key] = find()
+            return self.answers.found[key]
+        awaited = Awaited(
+            what=self._kind.partition("/")[0],
+            rank=_LOOKING,
+            where=where(self._urls),
+            seconds=_TIMEOUT_SECONDS,
+            if_failed=f"check that rank {_LOOKING} runs, and that the store's server does",
+            if_late=f"check that rank {_LOOKING} begins {_shown(epoch)} of the same locations, and that all ranks make "
+            "their loaders in the same order",
+        )
+        answer = _read(got(self._store, key, awaited, time.monotonic() + _TIMEOUT_SECONDS), awaited.where, epoch)
+        if isinstance(answer, ForebayError):
+            self.answers.failed[epoch] += 1
+            raise answer
+        return answer
 
     @staticmethod
     def _found(dataset: Dataset) -> list[str]:
@@ -225,16 +307,29 @@ class Follow:
         return [str(newest.get(location, version)) for location, version in _versions(dataset).items()]
 
 
-def _read(value: bytes, place: str) -> list[str]:
+def _shown(epoch: str) -> str:
+    return f"epoch {epoch.partition('/')[0]}"
+
+
+def _of_error(error: BaseException) -> bytes:
+    """The value of the store that passes an error on."""
+    kind = type(error).__name__ if isinstance(error, ForebayError) else None
+    return json.dumps({"error": said(error), "kind": kind}).encode()
+
+
+def _read(value: bytes, place: str, epoch: str) -> list[str] | ForebayError:
+    """The answer of rank 0, or its error."""
     try:
         told = json.loads(value)
-        if "error" in told:
-            raise IoError(
-                f"{place}: rank {_LOOKING} could not look for the newest version: {told['error']} "
-                f"(see the error of rank {_LOOKING})"
-            )
-        return [str(version) for version in told["versions"]]
+        if "error" not in told:
+            return [str(one) for one in told["found"]]
+        failed = f"rank {_LOOKING} could not begin {_shown(epoch)}: {told['error']}"
+        if told["kind"] in errors.__all__:
+            error: ForebayError = getattr(errors, told["kind"])(failed)
+            return error
+        return IoError(f"{place}: {failed} (see the error of rank {_LOOKING})")
     except (ValueError, TypeError, KeyError):
         raise CorruptError(
-            f"{place}: the store holds something other than versions (use a store that only this run uses)"
+            f"{place}: the store holds something other than an answer of rank {_LOOKING} (use a store that only this "
+            "run uses)"
         ) from None

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
+import weakref
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -19,6 +22,14 @@ _TURN_SECONDS = 1.0
 
 #: Seconds between two attempts to get a value from a store whose ``wait`` is missing or is not used.
 _PAUSE_SECONDS = 0.1
+
+#: The numbers that were taken, by name, for the id of each store object.
+_taken: dict[int, Counter[str]] = {}
+
+#: Stores that cannot be referred to weakly. They are kept, so that no other store gets the id of one of them.
+_kept: list[Any] = []
+
+_lock = threading.Lock()
 
 
 class KeyValueStore(Protocol):
@@ -53,6 +64,29 @@ def key_of(urls: Any, what: str) -> str:
     hash of the locations, which does not reveal them."""
     text = "\0".join(location.rstrip("/") for location in locations(urls))
     return f"forebay/{what}/{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def next_number(store: Any, name: str) -> int:
+    """Counts the calls in this process with this store object and name, from 0. Ranks that take their numbers in the
+    same order have the same ones."""
+    with _lock:
+        if id(store) not in _taken:
+            _taken[id(store)] = Counter()
+            try:
+                weakref.finalize(store, _taken.pop, id(store), None).atexit = False
+            except TypeError:
+                _kept.append(store)
+        numbers = _taken[id(store)]
+        numbers[name] += 1
+        return numbers[name] - 1
+
+
+def is_taken(store: Any, key: str) -> bool:
+    """Whether the store has a value of a key; False for a store without ``check``, whose ``get`` may wait."""
+    try:
+        return callable(getattr(store, "check", None)) and bool(store.check([key]))
+    except Exception as error:
+        raise IoError(f"the store cannot be read: {said(error)} (check that its server runs)") from error
 
 
 def put(store: Any, key: str, value: bytes) -> None:

@@ -13,7 +13,7 @@ from . import _forebay
 from .at_exit import close_at_exit
 from .columns.options import by_column
 from .columns.stack import stacks
-from .data_versions import Follow, data_of_state, of_state, refuse_given
+from .data_versions import Follow, agreed, data_of_state, of_state, refuse_given
 from .dataset import Dataset, opened, refuse_options
 from .epoch import Epoch, SkippedRow
 from .errors import InvalidError, StateMismatchError, warn_caller
@@ -145,7 +145,8 @@ class Loader:
     follow : bool or store, default False
         Begin each epoch with the newest version of the table, or with the files that a folder has then. With several
         ranks, pass the key-value store of the launcher, such as a ``torch.distributed.TCPStore``, so that all ranks
-        read the same. :attr:`new_files` names the files that were added.
+        read the same: a new store or prefix for each run, with its loaders made in the same order on all ranks.
+        :attr:`new_files` names the files that were added.
     filter : Expression, list of tuple or list of list of tuple, optional
         Rows to read: ``fb.col("label") < 100`` (see :func:`col` and :func:`row_fraction`), or terms such as
         ``[("label", "<", 100)]``, which all must hold, or a list of such lists, of which one must hold. Expressions of
@@ -426,6 +427,9 @@ class Loader:
         self._follows = Follow.of_sources(self._of_sources(), datasets, self._arguments)
         self._added: list[list[str]] = []
         self._native, self._datasets, self._carried = self._over(datasets)
+        for follow in self._follows:
+            if follow is not None:
+                follow.number()
         close_at_exit(self)
 
     def _over(self, datasets: list[Dataset], after: str | None = None) -> _Reopened:
@@ -563,16 +567,19 @@ class Loader:
         upcoming, row = self._native.upcoming()
         number = upcoming if number is None else number
         if row == 0 or number != upcoming:
-            followed = zip(self._follows, self._datasets, self._of_sources(), strict=True)
-            newest = [
-                None if follow is None else follow.newest(dataset, number, _reopener(of_source))
-                for follow, dataset, of_source in followed
-            ]
-            self._added = []
-            if any(one is not None for one in newest):
-                before = self._paths()
-                self._take(self._at(newest, self._native.beginning(number)))
-                self._added = [sorted(now - then) for then, now in zip(before, self._paths(), strict=True)]
+            # After a state was loaded, an epoch with the same number is another one.
+            name = f"{number}/{self._generation}"
+            with agreed(self._follows, name):
+                followed = zip(self._follows, self._datasets, self._of_sources(), strict=True)
+                newest = [
+                    None if follow is None else follow.newest(dataset, name, _reopener(of_source))
+                    for follow, dataset, of_source in followed
+                ]
+                self._added = []
+                if any(one is not None for one in newest):
+                    before = self._paths()
+                    self._take(self._at(newest, self._native.beginning(number)))
+                    self._added = [sorted(now - then) for then, now in zip(before, self._paths(), strict=True)]
         return number
 
     def _paths(self) -> list[set[str]]:

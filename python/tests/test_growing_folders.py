@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE
 
 import forebay as fb
+from forebay import data_versions
 
 ROWS = 20
 
@@ -22,12 +25,21 @@ class Launcher:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
+        self.was_asked = threading.Event()
 
     def set(self, key: str, value: bytes) -> None:
         self.values[key] = value
 
     def get(self, key: str) -> bytes | None:
+        self.was_asked.set()
         return self.values.get(key)
+
+
+class Checked(Launcher):
+    """A store that says whether it has a value, as torch's stores do."""
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self.values for key in keys)
 
 
 def add(folder: Path, name: str, first: int) -> None:
@@ -128,6 +140,126 @@ def test_all_ranks_have_the_files_that_rank_0_found(tmp_path: Path) -> None:
     assert sorted(ids([*ranks[0], *ranks[1]])) == sorted([*expected, *range(200, 200 + ROWS)])
     with pytest.raises(fb.InvalidError, match="follow=True with 2 ranks"):
         made(folder, 0, 2)
+
+
+def rows_or_error(loader: fb.Loader) -> list[int] | fb.ForebayError:
+    try:
+        return ids(loader)
+    except fb.ForebayError as error:
+        return error
+
+
+def begun_by_rank_1_first(ranks: list[fb.Loader], store: Launcher) -> list[Any]:
+    """The rows or errors of an epoch that rank 0 begins when rank 1 already waits for its answer."""
+    store.was_asked.clear()
+    found: list[Any] = [None, None]
+
+    def second() -> None:
+        found[1] = rows_or_error(ranks[1])
+
+    other = threading.Thread(target=second)
+    other.start()
+    assert store.was_asked.wait(PATIENCE)
+    found[0] = rows_or_error(ranks[0])
+    other.join(PATIENCE)
+    return found
+
+
+def test_loaders_that_share_a_store_take_no_answers_of_one_another(tmp_path: Path) -> None:
+    folder, store = tmp_path / "data", Launcher()
+    add(folder, "a", 0)
+
+    def pair(**options: Any) -> list[fb.Loader]:
+        return [made(folder, rank, 2, store, **options) for rank in range(2)]
+
+    train, held_out = pair(), pair(filter=fb.col("id") % 2 == 1)
+    assert sorted(sum(begun_by_rank_1_first(train, store), [])) == list(range(ROWS))
+    state = train[0].state_dict()
+    add(folder, "b", 100)
+    odd = [*range(1, ROWS, 2), *range(101, 100 + ROWS, 2)]
+    assert sorted(sum(begun_by_rank_1_first(held_out, store), [])) == odd
+    grown = [*range(ROWS), *range(100, 100 + ROWS)]
+    assert sorted(sum(begun_by_rank_1_first(train, store), [])) == grown
+    # Epoch 1 begins again after a state was loaded, in new loaders and in those that had begun it before.
+    for number, resumed in enumerate((pair(), train)):
+        add(folder, f"c{number}", 200 + 100 * number)
+        grown += range(200 + 100 * number, 200 + 100 * number + ROWS)
+        for rank in resumed:
+            rank.load_state_dict(state)
+        assert sorted(sum(begun_by_rank_1_first(resumed, store), [])) == grown
+
+
+def test_sources_of_mixes_that_share_a_store_agree(tmp_path: Path) -> None:
+    folder, store = tmp_path / "data", Launcher()
+    add(folder, "a", 0)
+
+    def pair() -> list[fb.Mix]:
+        parts = [fb.Loader(folder, follow=store, filter=fb.col("id") % 2 == odd) for odd in range(2)]
+        options: dict[str, Any] = {"stop": "last", "repeat": False, "global_batch_size": 4}
+        return [
+            fb.Mix([(part, 1) for part in parts], shard=fb.Shard(rank=rank, world=2), **options) for rank in range(2)
+        ]
+
+    assert sorted(sum(begun_by_rank_1_first(pair(), store), [])) == list(range(ROWS))
+    add(folder, "b", 100)
+    assert sorted(sum(begun_by_rank_1_first(pair(), store), [])) == [*range(ROWS), *range(100, 100 + ROWS)]
+
+
+def test_a_store_with_answers_of_an_earlier_run_is_refused(tmp_path: Path) -> None:
+    folder, earlier = tmp_path / "data", Checked()
+    add(folder, "a", 0)
+    assert len(ids(made(folder, 0, 2, earlier))) == ROWS / 2
+    store = Checked()
+    store.values = earlier.values
+    ranks = [made(folder, rank, 2, store) for rank in range(2)]
+    for _ in range(2):
+        with pytest.raises(fb.InvalidError, match="already has an answer for epoch 0, .*new store or prefix"):
+            iter(ranks[0])
+    with pytest.raises(fb.InvalidError, match="rank 0 could not begin epoch 0: .*already has an answer"):
+        iter(ranks[1])
+    assert len(ids(made(folder, 0, 1, store))) == ROWS, "a rank alone does not use the store"
+
+
+def test_all_ranks_get_the_same_error_at_the_same_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, store = tmp_path / "data", Launcher()
+    add(folder, "a", 0)
+    ranks = [made(folder, rank, 2, store) for rank in range(2)]
+    assert sorted(sum(begun_by_rank_1_first(ranks, store), [])) == list(range(ROWS))
+    (folder / "a.parquet").unlink()
+    for _ in range(2):
+        first, second = begun_by_rank_1_first(ranks, store)
+        assert isinstance(first, fb.NotFoundError) and type(second) is type(first)
+        assert str(second) == f"rank 0 could not begin epoch 1: {first}"
+    # Rank 0 lists this file, and cannot begin an epoch without rows.
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), folder / "b.parquet")
+    first, second = begun_by_rank_1_first(ranks, store)
+    assert isinstance(first, fb.InvalidError) and "no row is selected" in str(first)
+    assert (type(second), str(second)) == (fb.InvalidError, f"rank 0 could not begin epoch 1: {first}")
+    add(folder, "c", 100)
+    assert sorted(sum(begun_by_rank_1_first(ranks, store), [])) == list(range(100, 100 + ROWS))
+    # A rank that failed alone takes the answer that rank 0 has gone on with.
+    add(folder, "d", 200)
+    rows = ids(ranks[0])
+    (folder / "d.parquet").rename(folder / "_d")
+    with pytest.raises(fb.NotFoundError, match="not among those of the location"):
+        iter(ranks[1])
+    (folder / "_d").rename(folder / "d.parquet")
+    add(folder, "e", 300)
+    assert sorted(rows + ids(ranks[1])) == [*range(100, 100 + ROWS), *range(200, 200 + ROWS)]
+    # An error that is not of forebay, and a rank that does not begin.
+    monkeypatch.setattr(data_versions.Follow, "_newest_files", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        iter(ranks[0])
+    monkeypatch.undo()
+    with pytest.raises(fb.IoError, match=r"data: rank 0 could not begin epoch 3: KeyboardInterrupt \(see the error of"):
+        iter(ranks[1])
+    monkeypatch.setattr(data_versions, "_TIMEOUT_SECONDS", 0.0)
+    with pytest.raises(fb.IoError, match=r"rank 0 has put no files into the store.*begins epoch 3 of the same"):
+        iter(ranks[1])
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_sources_of_a_mix_grow(tmp_path: Path) -> None:
