@@ -59,7 +59,8 @@ def outcome(trainer, source, world, place):
         data = Path(name, "rows.parquet")
         table = pa.table({"id": pa.array(range(NUMBER_OF_ROWS), pa.int64())})
         pq.write_table(table, data, row_group_size=20)
-        loader = {"columns": ["id"], "storage_options": {}, "memory": None}
+        whole = {"storage_options": {}, "split": None, "config": None}
+        loader = {"columns": ["id"], **whole, "memory": None}
         ids = row_ids([str(data)], loader)
         np.save(Path(name, ROWS), ids)
         job = Job(
