@@ -104,8 +104,8 @@ pub(in crate::source) fn assemble(
     Ok(catalog)
 }
 
-/// The schemas that decide the columns: those of the files with rows, or of all files if none has rows. A file
-/// without rows has no value that could be of another type.
+/// The schemas that decide the columns: those of the files with rows, or of all files if none has rows. A
+/// file without rows has no value that could be of another type.
 fn of_files_with_rows(opened: &[Opened], schemas: &[(Arc<str>, SchemaRef)]) -> Vec<(Arc<str>, SchemaRef)> {
     let rows = |opened: &Opened| opened.footer.as_ref().map(Footer::rows).or(opened.file.rows);
     let with_rows = opened.iter().zip(schemas).filter(|(opened, _)| rows(opened) != Some(0));
