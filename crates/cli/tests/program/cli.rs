@@ -575,14 +575,11 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     assert!(report["seconds"].as_f64().unwrap() > 40.0 * 0.015, "{report}");
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
-        // The burner used a processor for at least 600 ms, while decoding 240 tiny pictures takes about ten
-        // and starting about a hundred.
-        let cpu = |report: &Value| report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
-        let (with, without) = (cpu(&report), cpu(&json(&line)));
-        assert!(
-            with < 3.0 * without,
-            "the burner is counted: {with} s for 1,000 rows, {without} s without it"
-        );
+        // The burner keeps a processor busy for as long as the run lasts. Decoding 240 tiny pictures takes
+        // about ten milliseconds, and the kernel may count in steps as long as that.
+        let counted = report["cpu_seconds_per_1000_rows"].as_f64().unwrap() * 0.24;
+        let lasted = report["seconds"].as_f64().unwrap();
+        assert!(counted < 0.5 * lasted, "the burner is counted: {counted} s of {lasted} s");
     }
 }
 
