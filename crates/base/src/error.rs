@@ -388,6 +388,16 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// The first `most` of some names for a message, and how many more there are.
+pub fn listed<T: fmt::Display>(names: impl IntoIterator<Item = T>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let shown = names.by_ref().take(most).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// The Levenshtein distance of two texts. Only one row of its table is in memory at a time.
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -480,5 +490,12 @@ mod tests {
         assert_eq!(nearest("Label", columns), Some("label"));
         assert_eq!(nearest("embedding", columns), None);
         assert_eq!(nearest("k", ["id"]), None);
+    }
+
+    #[test]
+    fn a_list_of_names_says_how_many_more_there_are() {
+        for (names, expected) in [(0..0, ""), (0..2, "0, 1"), (0..3, "0, 1 and 1 more")] {
+            assert_eq!(listed(names, 2), expected);
+        }
     }
 }

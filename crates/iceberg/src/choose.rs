@@ -1,5 +1,6 @@
 //! Chooses the snapshot of an Iceberg table that a user asks for by id, name or time.
 
+use forebay_base::error::listed;
 use forebay_base::{Error, ErrorKind, Result};
 
 use crate::manifest::Manifest;
@@ -118,9 +119,7 @@ impl Metadata {
         let error = Error::new(ErrorKind::NotFound, cause);
         match kept.is_empty() {
             true => error,
-            false => {
-                error.hint(format!("it has {}", listed(kept.iter().map(|snapshot| snapshot.id.to_string()))))
-            }
+            false => error.hint(format!("it has {}", listed(kept.iter().map(|snapshot| snapshot.id), SHOWN))),
         }
     }
 
@@ -128,7 +127,7 @@ impl Metadata {
         let error = Error::new(ErrorKind::NotFound, format!("the table has no branch or tag {name:?}"));
         match self.references.is_empty() {
             true => error,
-            false => error.hint(format!("it has {}", listed(self.references.keys().cloned()))),
+            false => error.hint(format!("it has {}", listed(self.references.keys(), SHOWN))),
         }
     }
 }
@@ -137,13 +136,6 @@ impl Metadata {
 fn with_schema(name: &str) -> Option<(u64, i64)> {
     let (id, schema) = name.split_once('@')?;
     Some((id.parse().ok()?, schema.parse().ok()?))
-}
-
-/// Joins the first names, and adds how many more there are.
-fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
-    let more = names.len().saturating_sub(SHOWN);
-    let shown = names.take(SHOWN).collect::<Vec<_>>().join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use forebay_arrow::datatypes::SchemaRef;
-use forebay_base::error::nearest;
+use forebay_base::error::{listed, nearest};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -334,13 +334,8 @@ impl Catalog {
             [] => Projection::new(&self.schema, selected),
             [(_, error)] => Err((*error).clone()),
             [(_, error), others @ ..] => {
-                let shown = others.iter().take(NAMES_SHOWN).map(|(name, _)| format!("{name:?}"));
-                let shown = shown.collect::<Vec<_>>().join(", ");
-                let more = match others.len().saturating_sub(NAMES_SHOWN) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                Err((*error).clone().hint_also(&format!("{shown}{more} cannot be read either")))
+                let others = listed(others.iter().map(|(name, _)| format!("{name:?}")), NAMES_SHOWN);
+                Err((*error).clone().hint_also(&format!("{others} cannot be read either")))
             }
         }
     }
@@ -675,12 +670,7 @@ pub fn chunks<'a>(
 /// The error for a name that is not among `columns`. It suggests the nearest name and lists the first
 /// columns.
 pub fn unknown_column<'a>(name: &str, columns: impl ExactSizeIterator<Item = &'a str> + Clone) -> Error {
-    let listed: Vec<&str> = columns.clone().take(NAMES_SHOWN).collect();
-    let more = match columns.len().saturating_sub(NAMES_SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let listed = format!("the columns are {}{more}", listed.join(", "));
+    let listed = format!("the columns are {}", listed(columns.clone(), NAMES_SHOWN));
     let error = Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}"));
     error.hint(match nearest(name, columns) {
         Some(near) => format!("did you mean {near:?}? {listed}"),

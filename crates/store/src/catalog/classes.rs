@@ -1,8 +1,9 @@
 //! The names of classes that Hugging Face's `datasets` declares in the metadata of Parquet files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forebay_base::error::listed;
 use forebay_base::{Error, Place};
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
@@ -59,8 +60,8 @@ impl ClassNames {
                     "class {at} is {:?}, and {:?} in {first} (classes {} and {})",
                     names[at],
                     known[at],
-                    listed(names),
-                    listed(known)
+                    quoted(names),
+                    quoted(known)
                 );
                 let hint = "open the files with the same classes, or write them with the same ClassLabel";
                 Error::invalid(cause).hint(hint).at(Place::file(file.clone()).column(column.as_str()))
@@ -71,7 +72,15 @@ impl ClassNames {
 
 /// The declarations that were parsed so far. Most files of a data set have the same one, and share it.
 #[derive(Debug, Default)]
-pub(crate) struct KnownClasses(Mutex<HashMap<u64, Arc<DeclaredClasses>>>);
+pub(crate) struct KnownClasses(Mutex<Parsed>);
+
+#[derive(Debug, Default)]
+struct Parsed {
+    /// The declarations by the hash of the metadata that have them.
+    of_texts: HashMap<u64, Arc<DeclaredClasses>>,
+    /// Equal declarations share memory even if the rest of their metadata differs.
+    shared: HashSet<Arc<DeclaredClasses>>,
+}
 
 impl KnownClasses {
     /// The names that the metadata of a file declares; `None` if there are none. Metadata that cannot be read
@@ -83,7 +92,7 @@ impl KnownClasses {
         let (_, text) = metadata.into_iter().find(|(key, _)| *key == METADATA)?;
         let hash = xxh3_64(text.as_bytes());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(classes) = known.get(&hash) {
+        if let Some(classes) = known.of_texts.get(&hash) {
             return Some(classes.clone());
         }
         let mut classes = DeclaredClasses::new();
@@ -91,10 +100,9 @@ impl KnownClasses {
         if let Some(Value::Object(features)) = all.pointer_mut("/info/features").map(Value::take) {
             of_fields("", &features, DEEPEST, &mut classes);
         }
-        // Equal declarations share memory even if the rest of their metadata differs.
-        let equal = known.values().find(|other| ***other == classes).cloned();
-        let classes = equal.unwrap_or_else(|| classes.into());
-        known.insert(hash, classes.clone());
+        let classes = known.shared.get(&classes).cloned().unwrap_or_else(|| classes.into());
+        known.shared.insert(classes.clone());
+        known.of_texts.insert(hash, classes.clone());
         Some(classes)
     }
 }
@@ -126,12 +134,8 @@ fn of_feature(name: String, mut feature: &Value, depth: usize, classes: &mut Dec
     }
 }
 
-fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(NAMES_SHOWN).map(|name| format!("{name:?}")).collect();
-    match names.len().saturating_sub(NAMES_SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+fn quoted(names: &[String]) -> String {
+    listed(names.iter().map(|name| format!("{name:?}")), NAMES_SHOWN)
 }
 
 #[cfg(test)]

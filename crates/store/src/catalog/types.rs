@@ -4,6 +4,7 @@ use forebay_arrow::datatypes::{DataType, Field};
 use forebay_arrow::names::TypeName;
 use forebay_arrow::nested::with_fields;
 use forebay_arrow::vectors::{SparkMl, TYPE, VALUES};
+use forebay_base::error::listed;
 use forebay_base::{Error, ErrorKind, Place, Result};
 
 /// The number of bytes of one Arrow view of a string: its length, prefix, buffer and offset.
@@ -41,17 +42,12 @@ pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<
         [] => Ok(()),
         [field] => Err(unread(field)),
         several => {
-            let named = several.iter().take(COLUMNS_SHOWN);
-            let named: Vec<String> =
-                named.map(|field| format!("{:?} ({})", field.name(), outline(field.data_type()))).collect();
-            let more = match several.len().saturating_sub(COLUMNS_SHOWN) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+            let named =
+                several.iter().map(|field| format!("{:?} ({})", field.name(), outline(field.data_type())));
             let cause = format!(
-                "{} columns are of types that are not read: {}{more}",
+                "{} columns are of types that are not read: {}",
                 several.len(),
-                named.join(", ")
+                listed(named, COLUMNS_SHOWN)
             );
             Err(Error::new(ErrorKind::Unsupported, cause).hint("leave them out with `columns`"))
         }

@@ -8,7 +8,7 @@ mod names;
 
 use std::collections::BTreeSet;
 
-use forebay_base::error::nearest;
+use forebay_base::error::{listed, nearest};
 use forebay_base::{Error, ErrorKind, Place, Result};
 use object_store::path::Path;
 
@@ -91,18 +91,7 @@ impl HubPart {
     fn by_card(&self, configs: &[Config], paths: &[&str]) -> Result<Vec<bool>> {
         let config = self.config_of(configs)?;
         if config.splits.is_empty() {
-            let folder = config.folder.as_deref();
-            let is_below = |path: &&str| folder.is_none_or(|folder| is_in(folder, path));
-            return match paths.iter().any(is_below) {
-                true => self.below(folder, paths, true),
-                false => {
-                    let (name, folder) = (&config.name, folder.unwrap_or_default());
-                    let cause = format!(
-                        "configuration {name:?} of the card has folder {folder:?}, which has no Parquet file"
-                    );
-                    Err(Error::new(ErrorKind::NotFound, cause).hint(BY_GLOB))
-                }
-            };
+            return self.below(config.folder.as_deref(), paths, Some(config));
         }
         let wanted =
             config.splits.iter().filter(|(split, _)| self.split.as_ref().is_none_or(|of| of == split));
@@ -136,7 +125,7 @@ impl HubPart {
                 None => Ok(found),
             };
         }
-        let patterns = listed(patterns.iter().map(|pattern| pattern.as_str()));
+        let patterns = listed(patterns, NAMES_SHOWN);
         let cause = format!("the card lists {patterns}, which is no Parquet file here");
         let hint = "the hub has most data sets as Parquet: hf://datasets/owner/name@refs/convert/parquet";
         Err(Error::new(ErrorKind::NotFound, cause).hint(hint))
@@ -156,7 +145,7 @@ impl HubPart {
                 let default = configs.iter().find(|config| config.is_default).or_else(|| named("default"));
                 default.ok_or_else(|| {
                     Error::invalid(format!("the card has {} configurations", configs.len()))
-                        .hint(format!("choose one with `config`: {}", listed(names())))
+                        .hint(format!("choose one with `config`: {}", listed(names(), NAMES_SHOWN)))
                 })
             }
         }
@@ -164,10 +153,10 @@ impl HubPart {
 
     /// For each file, whether the names of its folders and the file show that it is in this part.
     fn by_names(&self, paths: &[&str]) -> Result<Vec<bool>> {
-        let Some(config) = &self.config else { return self.below(None, paths, false) };
+        let Some(config) = &self.config else { return self.below(None, paths, None) };
         let of_config = format!("{}/", config.trim_end_matches('/'));
         if paths.iter().any(|path| path.starts_with(&of_config)) {
-            return self.below(Some(config), paths, false);
+            return self.below(Some(config), paths, None);
         }
         let folders: BTreeSet<&str> =
             paths.iter().filter_map(|path| path.split_once('/')).map(|(folder, _)| folder).collect();
@@ -181,18 +170,26 @@ impl HubPart {
         Err(Error::invalid(cause).hint(hint))
     }
 
-    /// For each file, whether it is below `folder`, and its name shows that it is in the split. `has_card`
-    /// says whether a card lists the configurations.
-    fn below(&self, folder: Option<&str>, paths: &[&str], has_card: bool) -> Result<Vec<bool>> {
+    /// For each file, whether it is below `folder`, and its name shows that it is in the split. `listed` is the
+    /// configuration of a card whose folder it is.
+    fn below(&self, folder: Option<&str>, paths: &[&str], listed: Option<&Config>) -> Result<Vec<bool>> {
         let folder = folder.map_or_else(String::new, |folder| format!("{}/", folder.trim_matches('/')));
         let below: Vec<Option<&str>> = paths.iter().map(|path| path.strip_prefix(&*folder)).collect();
+        if let Some(Config { name, folder: Some(folder), .. }) = listed
+            && below.iter().all(Option::is_none)
+        {
+            let cause = format!(
+                "configuration {name:?} of the card has folder {folder:?}, which has no Parquet file"
+            );
+            return Err(Error::new(ErrorKind::NotFound, cause).hint(BY_GLOB));
+        }
         let found = match &self.split {
             None => below.iter().map(Option::is_some).collect::<Vec<bool>>(),
             Some(split) => {
                 let within: Vec<&str> = below.iter().flatten().copied().collect();
                 let in_one_folder = self.config.is_none() && folder.is_empty();
                 let mut found = names::of_split(split, &within, in_one_folder)
-                    .map_err(|unfit| self.unfit(unfit, has_card))?
+                    .map_err(|unfit| self.unfit(unfit, listed.is_some()))?
                     .into_iter();
                 below.iter().map(|below| below.is_some() && found.next().unwrap_or(false)).collect()
             }
@@ -212,7 +209,8 @@ impl HubPart {
                 Error::invalid(cause).hint(BY_GLOB)
             }
             UnfitNames::Folders(folders) => {
-                let shown = listed(folders.iter().map(|of| if of.is_empty() { "." } else { of }));
+                let shown =
+                    listed(folders.iter().map(|of| if of.is_empty() { "." } else { of }), NAMES_SHOWN);
                 let cause = format!("files of split {split:?} are in several folders: {shown}");
                 let one = folders.iter().find(|folder| !folder.is_empty());
                 Error::invalid(cause).hint(match one {
@@ -236,26 +234,11 @@ impl HubPart {
     }
 }
 
-/// Whether a path is below a folder.
-fn is_in(folder: &str, path: &str) -> bool {
-    path.strip_prefix(folder.trim_matches('/')).is_some_and(|rest| folder.is_empty() || rest.starts_with('/'))
-}
-
-/// The first of some names, and the number of the others.
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
-    match names.len().saturating_sub(NAMES_SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 /// The first of some names, the number of the others, and the one that a misspelt `name` may stand for.
 fn listed_near<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let near =
         nearest(name, names.clone()).map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-    listed(names) + &near
+    listed(names, NAMES_SHOWN) + &near
 }
 
 #[cfg(test)]

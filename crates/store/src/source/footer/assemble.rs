@@ -52,7 +52,11 @@ pub(in crate::source) fn assemble(
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
     let Unified { schema: common, refused } = match (schemas.is_empty(), of_table) {
         (true, Some(schema)) => Unified { schema, refused },
-        _ => unify(&of_files_with_rows(&opened, &schemas), differences, refused),
+        _ => {
+            let decides = deciding(&opened);
+            let schemas = schemas.iter().zip(&decides).filter(|(_, decides)| **decides);
+            unify(&schemas.map(|(schema, _)| schema.clone()).collect::<Vec<_>>(), differences, refused)
+        }
     };
     let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
@@ -104,20 +108,20 @@ pub(in crate::source) fn assemble(
     Ok(catalog)
 }
 
-/// The schemas that decide the columns: those of the files with rows, or of all files if none has rows. A
-/// file without rows has no value that could be of another type.
-fn of_files_with_rows(opened: &[Opened], schemas: &[(Arc<str>, SchemaRef)]) -> Vec<(Arc<str>, SchemaRef)> {
+/// For each file, whether it decides the columns and their classes: the files with rows do, or all files if
+/// none has rows. A file without rows has no value that could be of another type.
+fn deciding(opened: &[Opened]) -> Vec<bool> {
     let rows = |opened: &Opened| opened.footer.as_ref().map(Footer::rows).or(opened.file.rows);
-    let with_rows = opened.iter().zip(schemas).filter(|(opened, _)| rows(opened) != Some(0));
-    let with_rows: Vec<_> = with_rows.map(|(_, schema)| schema.clone()).collect();
-    if with_rows.is_empty() { schemas.to_vec() } else { with_rows }
+    let has_rows: Vec<bool> = opened.iter().map(|opened| rows(opened) != Some(0)).collect();
+    if has_rows.contains(&true) { has_rows } else { vec![true; opened.len()] }
 }
 
 /// The names of classes that all files declare together.
 fn class_names(opened: &[Opened]) -> ClassNames {
     let mut names = ClassNames::default();
     let mut last: Option<&Arc<DeclaredClasses>> = None;
-    for Opened { file, classes, .. } in opened {
+    let deciding = opened.iter().zip(deciding(opened)).filter(|(_, decides)| *decides);
+    for (Opened { file, classes, .. }, _) in deciding {
         let Some(classes) = classes else { continue };
         if !last.is_some_and(|last| Arc::ptr_eq(last, classes)) {
             names.add(&file.shown, classes);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use forebay_base::error::listed;
 use forebay_base::{Error, ErrorKind, Place};
 
 use crate::source::other_formats::OtherFormat;
@@ -49,12 +50,10 @@ pub(super) fn has_suffix(name: &str) -> bool {
 
 pub(super) fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
     let error = Error::new(ErrorKind::NotFound, cause).at(place);
-    let listed: Vec<&str> = names.iter().take(NAMES_SHOWN).copied().collect();
-    let error = match names.len().saturating_sub(NAMES_SHOWN) {
-        _ if names.is_empty() => error.hint("it is empty, but for files whose names begin with _ or ."),
-        0 => error.hint(format!("it has {}", listed.join(", "))),
-        more => error.hint(format!("it has {} and {more} more", listed.join(", "))),
-    };
+    let error = error.hint(match names.is_empty() {
+        true => "it is empty, but for files whose names begin with _ or .".to_owned(),
+        false => format!("it has {}", listed(&names, NAMES_SHOWN)),
+    });
     match names.iter().find_map(|name| OtherFormat::of_name(name)) {
         Some(format) => error.hint_also(format.hint()),
         None => error,
