@@ -197,15 +197,17 @@ def test_the_names_of_classes_are_those_of_the_metadata(tmp_path: Path) -> None:
 def test_files_with_other_names_for_a_class_are_refused_with_both_files(tmp_path: Path) -> None:
     folder = tmp_path / "data"
 
-    def add(name: str, **names: list[str]) -> None:
+    def add(name: str, rows: int = 2, **names: list[str]) -> None:
         features = {column: {"_type": "ClassLabel", "names": of} for column, of in names.items()}
         metadata = {"huggingface": json.dumps({"info": {"features": features}})}
         folder.mkdir(exist_ok=True)
         table = pa.table({"label": [0, 1], "kind": [0, 0]}).replace_schema_metadata(metadata)
-        pq.write_table(table, folder / f"{name}.parquet")
+        pq.write_table(table[:rows], folder / f"{name}.parquet")
 
     add("a", label=["cat", "dog"], kind=["x"])
     add("b", label=["cat", "dog", "owl"])
+    # A file without rows has no row of a class.
+    add("0", rows=0, label=["owl", "dog"])
     assert fb.Dataset(folder).class_names == {"label": ["cat", "dog", "owl"], "kind": ["x"]}
     add("c", label=["dog", "cat"], kind=["x"])
     dataset = fb.Dataset(folder)

@@ -177,9 +177,9 @@ class Window:
         >>> {name: values.tolist() for name, values in window.at(batch, 0).items()}
         {'id': [1, 2], 'label': [1, 2]}
         """
-        listed = self.offsets if isinstance(self.fields, int) else list(self.fields)
-        if offset not in listed:
-            raise InvalidError(f"the window has offsets {_shown(listed)}, got {offset!r}")
+        delivered = self.offsets if isinstance(self.fields, int) else list(self.fields)
+        if offset not in delivered:
+            raise InvalidError(f"the window has offsets {_shown(delivered)}, got {offset!r}")
         if isinstance(self.fields, int):
             return {name: _at(values, offset // self.stride) for name, values in batch.items()}
         named = {other: columns_meant(names, batch) for other, names in sorted(self.fields.items())}
