@@ -296,7 +296,13 @@ def _transformed(loader: Owner, native: _forebay.Epoch) -> InOrder | None:
     """The batches of an epoch, processed by the loader's functions; ``None`` if the loader has no
     functions."""
     functions = loader._functions
-    return None if functions is None else InOrder(native, _at_work(loader, native, functions), functions)
+    if functions is None:
+        return None
+
+    def read_again() -> Ahead | Several:
+        return _at_work(loader, loader._native.read_again(native.number), functions)
+
+    return InOrder(native, _at_work(loader, native, functions), functions, read_again)
 
 
 def _at_work(loader: Owner, native: _forebay.Epoch, functions: Functions) -> Ahead | Several:

@@ -26,6 +26,7 @@ pub(crate) struct Epoch {
     /// The index of each column by its name, which is the same in all batches.
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
+    is_whole: bool,
     /// The origin of the batches: one loader or a mix. Errors about nulls propose remedies for that origin.
     of: BatchOrigin,
     /// The reason for which the epoch was ended early, if it was. Later reasons are ignored.
@@ -153,12 +154,13 @@ impl Epoch {
     /// Wraps an epoch of `loader`. `apart` says that a thread other than the user's takes the batches.
     pub(crate) fn new(py: Python<'_>, mut epoch: Inner, loader: &Loader, apart: bool) -> PyResult<Self> {
         let of = if loader.is_mix() { BatchOrigin::Mix } else { BatchOrigin::Loader };
-        let (number, consumer) = (epoch.number(), epoch.consumer(apart));
+        let (number, is_whole, consumer) = (epoch.number(), epoch.is_whole(), epoch.consumer(apart));
         Ok(Epoch {
             epoch: Home::new(Mutex::new(Some(epoch))),
             consumer: Home::new(consumer),
             places: PyOnceLock::new(),
             number,
+            is_whole,
             of,
             ended: OnceLock::new(),
             skipped: Py::new(py, Skipped::default())?,
@@ -177,6 +179,13 @@ impl Epoch {
     #[getter]
     fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Whether the first row that the epoch delivers may fill batches without rows at its end: it began with
+    /// its first row, and none of its rows may be denied later.
+    #[getter]
+    fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The bad rows that were left out of the batches so far.

@@ -54,7 +54,7 @@ fn exception(py: Python<'_>, class: &str, error: &Error) -> PyResult<PyErr> {
 fn option(name: &str, value: Option<&str>) -> String {
     match (name, value) {
         ("lanes", Some(value)) => {
-            format!("lanes={value} of the shuffle, such as forebay.Shuffle.stored(lanes={value}),")
+            format!("lanes={value} in the shuffle, forebay.Shuffle(lanes={value}, ...),")
         }
         (name, Some(value)) => format!("{name}={value}"),
         ("cache", None) => "cache=".to_owned(),

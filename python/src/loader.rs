@@ -86,6 +86,13 @@ impl Loader {
         Epoch::new(py, epoch, loader, apart)
     }
 
+    /// Reads the rows of this rank in epoch `number` again from the first one, without counting them. It ends
+    /// the epoch under way.
+    fn read_again(&self, py: Python<'_>, number: u64) -> PyResult<Epoch> {
+        let loader = self.loader.get(py)?;
+        Epoch::new(py, py.detach(|| loader.read_again(number)), loader, true)
+    }
+
     /// The number of the next epoch, and the number of the row with which it begins. The row is 0 unless a
     /// state in the middle of the epoch was restored.
     fn upcoming(&self, py: Python<'_>) -> PyResult<(u64, u64)> {

@@ -248,7 +248,7 @@ def test_a_batch_whose_rows_were_all_rejected_is_not_empty(tmp_path: Path, worke
     with loader(path, transform_rows=until_16, **options) as one:
         assert ids(one) == [list(range(8)), list(range(8, 16)), [0]]
     with loader(path, transform_rows=until_16, filter=fb.col("id") >= 16, **options) as one:
-        with pytest.raises(fb.BadRowError, match="rejected all remaining rows"):
+        with pytest.raises(fb.BadRowError, match="rejected all rows of this rank"):
             list(one)
 
 
@@ -337,3 +337,40 @@ def test_a_rejection_that_names_no_row_is_refused(tmp_path: Path, functions: Any
     with loader(vectors(tmp_path, ()), batch_size=8, transform_workers=workers, **functions) as one:
         with pytest.raises(fb.InvalidError, match=said):
             list(one)
+
+
+@WORKERS
+def test_a_resumed_run_fills_a_batch_with_the_first_row_of_the_epoch(tmp_path: Path, workers: Any) -> None:
+    path = vectors(tmp_path, ())
+    options: Any = {"batch_size": 8, "row_mask": True, "transform_workers": workers, "transform_rows": between_3_and_16}
+    for steps in (1, 2):
+        with loader(path, **options) as one, loader(path, **options) as other:
+            batches = iter(one)
+            whole = ids([next(batches) for _ in range(steps)])
+            other.load_state_dict(one.state_dict())
+            resumed = ids(other)
+            assert whole + resumed == [[3, 4, 5, 6, 7], list(range(8, 16)), [3]]
+            assert len(other.skipped()) == 8
+
+
+def between_3_and_16(row: fb.Row) -> dict[str, Any]:
+    return until_16(row) if row["id"] >= 3 else from_16(row)
+
+
+@WORKERS
+def test_a_resumed_mix_fills_a_batch_with_the_first_row_of_the_epoch(tmp_path: Path, workers: Any) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    paths = [vectors(tmp_path / name, ()) for name in ("a", "b")]
+
+    def mixed() -> fb.Mix:
+        stored: Any = {"on_bad_row": fb.Skip(at_most=100), "shuffle": fb.Shuffle.stored(lanes=1)}
+        each = [(fb.Loader(path, columns=["id"], **stored), 1) for path in paths]
+        return fb.Mix(each, batch_size=8, transform_rows=until_16, transform_workers=workers)
+
+    with mixed() as one, mixed() as other:
+        steps = iter(one)
+        whole = ids([next(steps) for _ in range(4)])
+        other.load_state_dict(one.state_dict())
+        resumed = ids(other)
+        assert resumed == ids(steps) == [whole[0][:1]] * 2

@@ -17,7 +17,7 @@ use self::feed::Feed;
 use super::bad_rows::BadRow;
 use super::consumer::Consumer;
 use super::mix::Mixture;
-use super::pass::Step;
+use super::pass::{Pass, Step};
 use super::progress::{At, Progress};
 use super::sources::{PlannedEpoch, Sources};
 use crate::monitor::Watch;
@@ -79,6 +79,8 @@ pub struct Epoch {
     /// Whether the caller of [`Epoch::next_step`] is the training loop itself. Otherwise a layer in between
     /// reports when the training loop waits.
     is_consumed: bool,
+    /// Whether the first row that this epoch delivers may fill batches without rows at its end.
+    is_whole: bool,
     /// The running epoch; once it has ended, the error that the next call returns, if any.
     state: Result<Running, Option<Error>>,
     skipped: Vec<BadRow>,
@@ -99,16 +101,21 @@ enum Passes {
 }
 
 impl Epoch {
-    pub(super) fn begin(sources: &Arc<Sources>, number: Option<u64>) -> Self {
-        let mut epoch = Epoch {
+    fn new(sources: &Arc<Sources>) -> Self {
+        Epoch {
             progress: sources.progress.clone(),
             number: 0,
             generation: 0,
             owed: 0,
             is_consumed: true,
+            is_whole: false,
             state: Err(None),
             skipped: Vec::new(),
-        };
+        }
+    }
+
+    pub(super) fn begin(sources: &Arc<Sources>, number: Option<u64>) -> Self {
+        let mut epoch = Epoch::new(sources);
         let running = match &sources.mixture {
             None => epoch.start_alone(sources, number),
             Some(mixture) => epoch.start_mixed(sources, mixture, number),
@@ -117,12 +124,28 @@ impl Epoch {
         epoch
     }
 
+    /// Begins to read an epoch again from its first row, without counting its rows.
+    pub(super) fn again(sources: &Arc<Sources>, number: u64) -> Self {
+        let mut epoch = Epoch { number, generation: sources.progress.generation(), ..Epoch::new(sources) };
+        let running = match &sources.mixture {
+            None => sources.first().read_again(number).map(|pass| epoch.of_pass(pass)),
+            Some(mixture) => epoch.mixed_again(sources, mixture),
+        };
+        epoch.state = running.map_err(Some);
+        epoch
+    }
+
     fn start_alone(&mut self, sources: &Sources, number: Option<u64>) -> Result<Running> {
         let begins = |at: &At, generation| (self.number, self.generation) = (at.epoch, generation);
         let pass = sources.begin_alone(number, begins)?;
+        Ok(self.of_pass(pass))
+    }
+
+    fn of_pass(&mut self, pass: Pass) -> Running {
         self.owed = pass.remaining();
+        self.is_whole = pass.is_whole();
         let watch = pass.watch().clone();
-        Ok(Running { passes: Passes::Alone(Box::new(Feed::new(0, Some(pass)))), watch })
+        Running { passes: Passes::Alone(Box::new(Feed::new(0, Some(pass)))), watch }
     }
 
     fn start_mixed(
@@ -144,8 +167,20 @@ impl Epoch {
         mixture.begins_until(plan.first_step + step);
         let skipped = (0..plan.sizes.len()).map(|source| at.skipped_of(source)).collect();
         let epoch = PlannedEpoch { number: at.epoch, run, split, plan };
-        let course = Course::begin(sources, mixture, epoch, CoursePlace { step, skipped })?;
+        let from = CoursePlace { step, skipped };
+        let course = Course::new(sources.clone(), mixture.clone(), epoch, from, false)?;
+        self.is_whole = course.is_whole();
         Ok(Running { passes: Passes::Mixed(Box::new(course)), watch })
+    }
+
+    fn mixed_again(&mut self, sources: &Arc<Sources>, mixture: &Arc<Mixture>) -> Result<Running> {
+        let (run, split) = mixture.run();
+        let plan = mixture.planned(&run, self.number)?;
+        let from = CoursePlace { step: plan.not_skipped(0), skipped: vec![0; plan.sizes.len()] };
+        self.owed = plan.steps_left(from.step);
+        let epoch = PlannedEpoch { number: self.number, run, split, plan };
+        let course = Course::new(sources.clone(), mixture.clone(), epoch, from, true)?;
+        Ok(Running { passes: Passes::Mixed(Box::new(course)), watch: Watch::new(&sources.first().monitor) })
     }
 
     /// The number of the epoch.
@@ -156,6 +191,12 @@ impl Epoch {
     /// The number of steps that are still to come.
     pub fn remaining(&self) -> u64 {
         self.owed
+    }
+
+    /// Whether the first row that this epoch delivers may fill batches without rows at its end: the epoch
+    /// began with its first row, and none of its rows may be denied at a later step.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The bad rows of this epoch that were left out so far.

@@ -76,6 +76,11 @@ impl Pass {
         self.owed
     }
 
+    /// Whether the first row that this pass delivers may fill batches without rows at the end of the epoch.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.beginning, Beginning::Here)
+    }
+
     /// Returns the bad rows that were left out of the batches returned so far.
     pub(super) fn skipped(&self) -> &[BadRow] {
         &self.refill.bad()[..self.skipped]

@@ -126,6 +126,11 @@ impl Progress {
         Ok((state.at.clone(), state.generation))
     }
 
+    /// The number of the iterator that was begun last.
+    pub(super) fn generation(&self) -> u64 {
+        self.lock().generation
+    }
+
     /// Returns the epoch that begins next, and the row at which it begins.
     pub(super) fn upcoming(&self) -> (u64, u64) {
         let state = self.lock();

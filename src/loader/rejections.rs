@@ -8,6 +8,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_store::catalog::Catalog;
 
 use super::bad_rows::{BadRow, OnBadRow, SKIP_HINT};
+use super::epoch::Epoch;
 use super::handle::Loader;
 use super::progress::Receipt;
 use super::source::Source;
@@ -42,6 +43,13 @@ impl Loader {
         let sources: Vec<OfSource> = self.sources.all().iter().map(source).collect();
         let counts = Mutex::new(vec![0; sources.len()]);
         Rejections { sources, monitor: self.sources.first().monitor.clone(), counts }
+    }
+
+    /// Reads this rank's rows of an epoch again from the first one, without counting them. If the user's
+    /// functions rejected all rows of a batch at the end of a resumed epoch, the first row that they keep
+    /// takes their place. All batches of the epoch under way must have arrived, because reading ends it.
+    pub fn read_again(&self, number: u64) -> Epoch {
+        Epoch::again(&self.sources, number)
     }
 }
 

@@ -178,7 +178,7 @@ impl Source {
                 // row that is never denied.
                 0 if stands_in || self.withheld.is_empty() => Beginning::Here,
                 _ if is_joined => Beginning::Here,
-                _ => self.beginning(PrefetchKey { epoch: number, start: 0, order: order.clone() }),
+                _ => self.beginning(number),
             };
             // A batch that is joined with those of other sources does not count the rows that it leaves out,
             // because the joined batch counts them.
@@ -232,15 +232,17 @@ impl Source {
 
     /// Makes a function that reads a pass again from its beginning, to find the first row that can be
     /// delivered.
-    fn beginning(self: &Arc<Self>, key: PrefetchKey) -> Beginning {
+    fn beginning(self: &Arc<Self>, number: u64) -> Beginning {
         let this = Arc::downgrade(self);
-        Beginning::Before(Box::new(move || {
-            let Some(this) = this.upgrade() else { return Ok(None) };
-            let begun =
-                Begun { generation: 0, skipped: 0, keys: vec![key], stands_in: true, is_joined: false };
-            // There is no monitor, because the rows of this pass were counted before.
-            Ok(Some(Pass { monitor: None, ..this.begin(true, || Ok(begun))? }))
-        }))
+        Beginning::Before(Box::new(move || this.upgrade().map(|this| this.read_again(number)).transpose()))
+    }
+
+    /// Reads a pass again from its beginning, without its rows that are denied at any step.
+    pub(super) fn read_again(self: &Arc<Self>, number: u64) -> Result<Pass> {
+        let key = PrefetchKey { epoch: number, start: 0, order: self.order().clone() };
+        let begun = Begun { generation: 0, skipped: 0, keys: vec![key], stands_in: true, is_joined: false };
+        // There is no monitor, because the rows of this pass were counted before.
+        Ok(Pass { monitor: None, ..self.begin(true, || Ok(begun))? })
     }
 
     /// Returns the file, the row group and the row in it of the row with this number in the data set.

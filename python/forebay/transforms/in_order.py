@@ -4,7 +4,7 @@ whose rows were all rejected."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,20 @@ class InOrder:
     """Gives the training loop the batches that the user's functions made.
 
     Rejected rows are counted in the order of the epoch, and no batch is empty: a batch without rows gets the
-    first row of the next batch that has rows or, if none follows, of the first batch that had rows.
+    first row of the next batch that has rows or, if none follows, the first row of the epoch that the functions keep.
+    ``read_again`` reads the epoch from its first row, to find that row if the epoch was resumed after it.
     """
 
-    def __init__(self, native: _forebay.Epoch, source: Ahead | Several, functions: Functions) -> None:
+    def __init__(
+        self,
+        native: _forebay.Epoch,
+        source: Ahead | Several,
+        functions: Functions,
+        read_again: Callable[[], Ahead | Several],
+    ) -> None:
         self._native = native
         self._source = source
+        self._read_again = read_again
         self._refill = functions.refill
         self._rejects = functions.by_rows
         self._counts = False
@@ -53,14 +61,29 @@ class InOrder:
             if empty:
                 first = _repeated(made.batch, 1)
                 self._ready.extend(self._filled(one, first) for one in empty)
-            if self._first is None and self._rejects:
+            if self._first is None and self._rejects and self._native.is_whole:
                 self._first = _repeated(made.batch, 1)
             self._ready.append(made)
             return self._ready.popleft()
-        if empty and self._first is None:
-            raise BadRowError("the functions rejected all remaining rows of the epoch (reject fewer rows)")
-        self._ready.extend(self._filled(one, self._first or {}) for one in empty)
+        if empty:
+            first = self._first_of_epoch()
+            self._ready.extend(self._filled(one, first) for one in empty)
         return self._ready.popleft() if self._ready else None
+
+    def _first_of_epoch(self) -> dict[str, Any]:
+        """The first row of the epoch that the functions keep."""
+        if self._first is None and not self._native.is_whole:
+            over, self._source = self._source, self._read_again()
+            try:
+                while self._first is None and (made := self._source.pull()) is not None:
+                    if made.outcome.has_rows:
+                        self._first = _repeated(made.batch, 1)
+            finally:
+                self._source.close()
+                self._source = over
+        if self._first is None:
+            raise BadRowError("the functions rejected all rows of this rank in the epoch (reject fewer rows)")
+        return self._first
 
     def close(self) -> None:
         """Ends the thread or workers that make the batches."""

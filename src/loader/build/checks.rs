@@ -103,8 +103,9 @@ impl LoaderBuilder {
                 Some(_) => "",
                 None => "by default there is a lane for each rank: ",
             };
+            let fewer = if rows == 1 { "" } else { ", and so do fewer" };
             return Err(Error::invalid(format!("{need} at least {lanes} {noun}; the selection has {rows}"))
-                .hint(format!("{by_default}`lanes={rows}` fits, and so do fewer")));
+                .hint(format!("{by_default}`lanes={rows}` fits{fewer}")));
         }
         Ok(())
     }

@@ -79,17 +79,9 @@ struct Joined {
 }
 
 impl Course {
-    /// Begins the epoch at a step.
-    pub(super) fn begin(
-        sources: &Arc<Sources>,
-        mixture: &Arc<Mixture>,
-        epoch: PlannedEpoch,
-        from: CoursePlace,
-    ) -> Result<Self> {
-        Course::new(sources.clone(), mixture.clone(), epoch, from, false)
-    }
-
-    fn new(
+    /// Begins the epoch at a step. `stands_in` means that the course runs only to find a row that fills empty
+    /// batches.
+    pub(super) fn new(
         sources: Arc<Sources>,
         mixture: Arc<Mixture>,
         epoch: PlannedEpoch,
@@ -143,6 +135,11 @@ impl Course {
 
     fn begin_pass(&self, place: PassPlace) -> Result<Pass> {
         self.sources.begin_part(&self.mixture, &self.epoch, place, self.stands_in)
+    }
+
+    /// Whether the first row that this course delivers may fill empty batches at the end of the epoch.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Fails in a forked child.
