@@ -88,7 +88,7 @@ fn measure(args: &Args, console: &Console) -> Result<BenchReport> {
         // Closing the loader writes the trace.
         loader.close();
         while let Some(warning) = loader.take_warning() {
-            console::note(warning);
+            console::warn(warning);
         }
     }
     if args.step_ms.is_some() {

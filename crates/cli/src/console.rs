@@ -4,9 +4,11 @@
 //! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always
 //! works.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_arrow::fail::Foreign;
@@ -175,6 +177,15 @@ fn after_comma(text: String) -> String {
 pub(crate) fn note(text: impl Display) {
     // If standard error is closed, there is nothing to do.
     let _ = writeln!(std::io::stderr().lock(), "{}", escaped_lines(&text.to_string()));
+}
+
+/// Prints a warning on standard error, only once however many loaders give it.
+pub(crate) fn warn(text: impl Display) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let text = text.to_string();
+    if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
+        note(text);
+    }
 }
 
 /// Prints one sentence that says why the arguments were refused.

@@ -130,7 +130,7 @@ fn open_with(
     }
     let dataset = options.open(locations)?;
     if let Some(warning) = dataset.take_warning() {
-        console::note(warning);
+        console::warn(warning);
     }
     Ok(dataset)
 }

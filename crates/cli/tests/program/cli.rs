@@ -576,11 +576,28 @@ fn bench_draws_the_lengths_of_steps_under_pressure() {
     assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
     if cfg!(target_os = "linux") {
         // The burner keeps a processor busy for as long as the run lasts. Decoding 240 tiny pictures takes
-        // about ten milliseconds, and the kernel may count in steps as long as that.
+        // about ten milliseconds.
         let counted = report["cpu_seconds_per_1000_rows"].as_f64().unwrap() * 0.24;
         let lasted = report["seconds"].as_f64().unwrap();
         assert!(counted < 0.5 * lasted, "the burner is counted: {counted} s of {lasted} s");
     }
+}
+
+#[test]
+fn a_warning_of_several_loaders_comes_once() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    succeed(&format!("index {dir}"));
+    let index = format!("{dir}/_forebay_index");
+    let mut bytes = std::fs::read(&index).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    std::fs::write(&index, bytes).unwrap();
+    let line = format!("bench {dir} --step-ms 1 --batch-size 6 --epochs 1 --check-order");
+    let output = forebay(&line.split_whitespace().collect::<Vec<_>>());
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("_forebay_index").count(), 1, "{said}");
 }
 
 #[test]
