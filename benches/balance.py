@@ -8,10 +8,10 @@ even   the most expensive rank of a step, divided by the mean of the ranks, as a
        logarithm, cut off at 16 and 1,024. Orders are compared in tokens and in their squares: random rows,
        forebay's `balance=`, and, if transformers is installed, its sampler, which also cuts batches of other sizes.
        `padded` is the cost that this sampler evens out: it pads each batch to its longest row
-rate   packs a second of a loader, with and without `balance=`
-mix    packs a second of a mix of three sources, and of the sources by themselves, in whole epochs
+rate   the time of a loader of packs with `balance=`, relative to one without
+mix    the time of a mix of three sources of packs, relative to the sources by themselves, in whole epochs
 
-`rate` and `mix` take turns, and print the median and the range of the ratios of their turns. `even` reads on one
+`rate` and `mix` take turns, and print the median and the quartiles of the ratios of their turns. `even` reads on one
 process: a step's rows are sorted by lane, and each rank would get the rows of its lane.
 """
 
@@ -20,6 +20,8 @@ import itertools
 import statistics
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +39,12 @@ STEPS = 1_000
 SAMPLED = {8: 500, 64: 200, 512: 40}
 #: The squared term of the cost that this sampler evens out.
 SQUARED = 0.001
+#: Epochs of a side in one turn of `rate` and `mix`.
+EPOCHS = 10
+#: Enough that the rows of a mix stay in memory, as those of its sources do.
+MEMORY = "16GB"
+PACK = fb.Pack("tokens", 2_048, split=False)
+SHUFFLE = fb.Shuffle(seed=17, lanes=4, window_rows=65_536)
 
 
 def lengths(count, seed):
@@ -133,56 +141,68 @@ def tokens(path, rows, seed, mean=5.0):
 
 
 def packed(path, **options):
-    pack = fb.Pack("tokens", 2_048, split=False)
-    shuffle = fb.Shuffle(seed=17, lanes=4, window_rows=65_536)
-    return fb.Loader(path, samples=pack, shuffle=shuffle, **options)
+    return fb.Loader(path, samples=PACK, shuffle=SHUFFLE, batch_size=32, memory=MEMORY, **options)
 
 
-def seconds(loader, epoch):
-    """The seconds and the processor seconds of an epoch."""
+def sources_of(paths):
+    return [packed(path) for path in paths]
+
+
+def mix_of(paths):
+    # All sources end together, so an epoch of the mix has each of their packs once.
+    sources = [fb.Loader(path, samples=PACK, shuffle=SHUFFLE) for path in paths]
+    weighted = [(source, len(alone)) for source, alone in zip(sources, sources_of(paths), strict=True)]
+    return [fb.Mix(weighted, batch_size=32, memory=MEMORY, stop="last", repeat=False)]
+
+
+def plain(paths):
+    return [packed(paths[0])]
+
+
+def balanced(paths):
+    return [packed(paths[0], balance="tokens")]
+
+
+def spent(side, paths):
+    """The seconds and the processor seconds of some epochs of a side's loaders, one loader after the other."""
+    loaders = side(paths)
+
+    def deliver(epochs):
+        for epoch in epochs:
+            for loader in loaders:
+                for _ in loader.epoch(epoch):
+                    pass
+
+    deliver([0])
     wall, processor = time.perf_counter(), time.process_time()
-    for _ in loader.epoch(epoch):
-        pass
+    deliver(range(1, 1 + EPOCHS))
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def report(name, ratios):
+def compare(name, one, other, paths, turns):
+    """Prints what `one` takes relative to `other`. A loader prepares its next epoch while this one is delivered, and
+    beside other loaders too, so each side has a process of its own in each turn."""
+    ratios = []
+    for turn in range(turns):
+        taken = {}
+        for side in (one, other) if turn % 2 else (other, one):
+            with ProcessPoolExecutor(1, get_context("spawn")) as process:
+                taken[side] = process.submit(spent, side, paths).result()
+        ratios.append([a / b for a, b in zip(taken[one], taken[other], strict=True)])
     for of, found in zip(("time", "processor time"), zip(*ratios, strict=True), strict=True):
-        low, middle, high = min(found), statistics.median(found), max(found)
-        print(f"{name}, {of}: {middle:.3f} ({low:.3f} to {high:.3f})", flush=True)
+        low, middle, high = statistics.quantiles(found, n=4)
+        print(f"{name}, {of}: {middle:.3f} (quartiles {low:.3f} to {high:.3f})", flush=True)
 
 
 def rate(options, folder):
-    path = tokens(folder / "tokens.parquet", 131_072, 1)
-    plain, balanced = packed(path, batch_size=32), packed(path, batch_size=32, balance="tokens")
-    both = (plain, balanced)
-    for loader in both:
-        seconds(loader, 0)
-    ratios = []
-    for turn in range(options.turns):
-        taken = {}
-        for loader in both if turn % 2 else reversed(both):
-            taken[loader] = seconds(loader, turn + 1)
-        ratios.append([b / a for a, b in zip(taken[plain], taken[balanced], strict=True)])
-    report("balanced packs, relative to packs", ratios)
+    paths = [tokens(folder / "rate.parquet", 131_072, 1)]
+    compare("balanced packs, relative to packs", balanced, plain, paths, options.turns)
 
 
 def mix(options, folder):
-    paths = [tokens(folder / f"{seed}.parquet", 65_536, seed, mean) for seed, mean in ((1, 5.0), (5, 4.5), (9, 5.5))]
-    sources = [packed(path, batch_size=32) for path in paths]
-    # All sources end together, so an epoch of the mix has each of their packs once.
-    weighted = [(packed(path), len(source)) for path, source in zip(paths, sources, strict=True)]
-    mixed = fb.Mix(weighted, batch_size=32, stop="last", repeat=False)
-    sides = {"mix": [mixed], "alone": sources}
-    for loader in (mixed, *sources):
-        seconds(loader, 0)
-    ratios = []
-    for turn in range(options.turns):
-        taken = {}
-        for side in sides if turn % 2 else reversed(sides):
-            taken[side] = np.sum([seconds(loader, turn + 1) for loader in sides[side]], axis=0)
-        ratios.append(taken["mix"] / taken["alone"])
-    report("a mix of packs, relative to its sources by themselves", ratios)
+    means = ((1, 5.0), (5, 4.5), (9, 5.5))
+    paths = [tokens(folder / f"{seed}.parquet", 131_072, seed, mean) for seed, mean in means]
+    compare("a mix of packs, relative to its sources by themselves", mix_of, sources_of, paths, options.turns)
 
 
 def main():
