@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const RUNS: usize = 20;
 const NAMED: usize = 19;
 /// How many rounds of runs there may be; one of them must succeed.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 
 /// A slow training step takes this many times as long as the wait for its batch, so that the loop waits for
 /// less than 2 % of the time.

@@ -29,6 +29,13 @@ WRITTEN = 3 << 30
 PATIENCE = 1800
 # The seconds in which even a busy machine completes work that an idle one completes at once.
 SOON = 120
+# A function for scripts: the most memory that the process has had, in bytes. The number of `getrusage` begins with
+# the memory of the process that started this one.
+PEAK = """
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM:"))
+"""
 
 # Every process starts its own Ray cluster, and never joins one that another program has started on this
 # machine or left behind.

@@ -179,11 +179,12 @@ def test_coefficients_give_the_pixels_of_the_files(tmp_path: Path, progressive: 
 
 
 def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path: Path) -> None:
-    # The data set has the 400 photographs three times. A fast machine reads 400 of them in less than 0.2 s, and
+    # The data set has the 400 photographs several times. A fast machine reads 400 of them in less than 0.2 s, and
     # no tier is chosen after an epoch as short as this.
+    copies = 6
     photos = tmp_path / "photos"
     photos.mkdir()
-    for copy, file in itertools.product(range(3), (drawn / "photos").glob("*.parquet")):
+    for copy, file in itertools.product(range(copies), (drawn / "photos").glob("*.parquet")):
         shutil.copy(file, photos / f"{copy}-{file.name}")
 
     def loader(**arguments: object) -> fb.Loader:
@@ -207,8 +208,11 @@ def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path:
         assert all_written(chosen)
         # The new form was made from cached rows: no file was read twice.
         stages = chosen.stats().to_dict()["stages"]
-        assert stages["keep"]["items"] >= 1200
-        assert stages["fetch"]["items"] + stages["cache"]["items"] >= 36
+        assert stages["keep"]["items"] >= 400 * copies
+        assert stages["fetch"]["items"] + stages["cache"]["items"] >= 12 * copies
+        # On a slow disk, the loader leaves out some of the entries.
+        chosen.warm()
+        assert all_written(chosen)
     with loader(cache=cache) as later:
         later.load_state_dict(state)
         assert [labels for labels, _ in epoch(later, 4)] == [labels for labels, _ in oracle[4]]
@@ -225,13 +229,15 @@ def test_a_loop_that_is_slower_than_the_loader_is_left_alone(drawn: Path, tmp_pa
     cache = fb.DiskCache(tmp_path, max_bytes="2GB")
     with small(drawn / "photos", decode=decode, batch_size=20, cache=cache) as loader:
         for _ in range(3):
+            asked = time.monotonic()
             for number, _ in enumerate(loader, 1):
-                # The time limit is four times what the loader needs for the next batch on this machine at
-                # this moment.
+                # A step takes four times what the loader needs for the next batch on this machine at this moment.
+                # The first batch cannot be ready before the epoch begins, so its step is much longer than its wait.
                 began = time.monotonic()
+                waited = began - asked if number == 1 else 0
                 while number < len(loader) and loader.stats().to_dict()["queues"]["batches_ready"] == 0:
                     time.sleep(0.001)
-                time.sleep(max(0.1, 3 * (time.monotonic() - began)))
+                time.sleep(max(0.1, 40 * waited, 3 * (time.monotonic() - began)))
         assert loader.state_dict()["cache_tier"] == "rows"
         assert loader.stats().to_dict()["stages"]["keep"]["items"] == 0
 

@@ -319,7 +319,7 @@ def test_a_folder_of_one_file_is_not_packed_into_itself(stored: Path, tmp_path: 
 
 
 def test_what_an_interrupted_run_leaves_is_no_data_set(stored: Path, tmp_path: Path) -> None:
-    for attempt in range(30):
+    for attempt in range(200):
         out = tmp_path / f"out-{attempt}"
         command = [sys.executable, "-m", "forebay", "pack", "--coefficients", str(stored), str(out), "--threads", "1"]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:

@@ -43,7 +43,7 @@ for version in range(DeltaTable(table).version() + 1):
 """
 
 WRITES = """
-import sys
+import sys, time
 from datetime import date
 from decimal import Decimal
 import pyarrow as pa
@@ -63,6 +63,8 @@ def rows(begin, end, **more):
 write_deltalake(path, rows(0, 60), partition_by=["day", "where"])
 write_deltalake(path, rows(60, 90), mode="append")
 DeltaTable(path).delete("id % 4 = 1")
+# A test reads the version at the time of this commit: no other commit may have the same millisecond.
+time.sleep(0.1)
 DeltaTable(path).update(updates={"name": "'changed'"}, predicate="id > 80")
 write_deltalake(path, rows(90, 120, extra=7), mode="append", schema_mode="merge")
 DeltaTable(path).create_checkpoint()

@@ -31,7 +31,7 @@ import forebay as fb
 BY_SPARK = ["t1", "t2", "t3", "t4"]
 
 WRITES = """
-import sys
+import sys, time
 from datetime import date
 from decimal import Decimal
 import pyarrow as pa, pyarrow.parquet as pq
@@ -61,6 +61,8 @@ with table.update_spec() as spec:
     spec.add_identity("place")
 table.append(rows(0, 60))
 table.append(rows(60, 90))
+# A test reads the snapshot at the time of this commit: no other commit may have the same millisecond.
+time.sleep(0.1)
 table.delete(EqualTo("id", 13))
 with table.update_schema() as schema:
     schema.rename_column("name", "title")

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PEAK
 
 import forebay as fb
 
@@ -286,19 +287,20 @@ def test_a_shuffle_in_pieces_with_a_cache(paged: Path, stored: pa.Table, tmp_pat
             same(delivered(loader, epoch).sort_by("id"), stored)
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the memory from /proc")
 def test_it_keeps_to_its_memory(tmp_path: Path) -> None:
     path = tmp_path / "wide.parquet"
     cells = pa.array([np.random.default_rng(row).bytes(100_000) for row in range(5_000)], pa.binary())
     pq.write_table(pa.table({"id": np.arange(5_000), "cell": cells}), path, write_batch_size=64)
-    script = f"""
-import forebay as fb, resource
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    script = f"""{PEAK}
+import forebay as fb
+before = peak()
 with fb.Loader({str(path)!r}, batch_size=16, memory="64MiB", threads=2) as loader:
     assert sum(batch["id"].sum() for batch in loader) == 4_999 * 2_500
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak() - before)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(ran.stdout) << 10 <= (64 + 150) << 20
+    assert int(ran.stdout) <= (64 + 150) << 20
 
 
 def test_a_plan_says_what_would_mix_better(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import PEAK
 
 import forebay as fb
 
@@ -197,18 +198,17 @@ def test_a_batch_of_large_sparse_vectors_is_counted_before_it_is_made(tmp_path: 
         assert next(iter(loader))["features.indices"].tolist() == [[5]] * 30
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the memory from /proc")
 def test_large_sparse_vectors_stay_within_the_budget(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", [sparse(2**20, [5], [1.0])] * 120)
-    script = f"""
-        import resource
-        import forebay as fb
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        loader = fb.Loader({str(path)!r}, batch_size=4, memory="256MiB", threads=2)
-        ones = sum(batch["features"].values.sum() for batch in loader)
-        print(int(ones), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
-        """
-    lines = [line.strip() for line in script.strip().splitlines()]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    script = f"""{PEAK}
+import forebay as fb
+before = peak()
+loader = fb.Loader({str(path)!r}, batch_size=4, memory="256MiB", threads=2)
+ones = sum(batch["features"].values.sum() for batch in loader)
+print(int(ones), (peak() - before) >> 20)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     ones, mebibytes = map(int, done.stdout.split())
     # Beside the budget of 256 MiB, the bound allows twice the two batches of 32 MiB that the threads are making.
     assert ones == 120 and mebibytes < 256 + 2 * 2 * 32

@@ -287,9 +287,9 @@ fn leaving_an_epoch_early_is_prompt_and_the_next_one_is_whole() {
             drop(epoch);
             started.elapsed()
         };
-        // Other programs may slow down one try, but a loader that waited for the rest of the epoch would be
-        // slow in each try.
-        assert!((0..5).any(|_| leaves() < Duration::from_millis(200)), "after {taken} batches");
+        // Other programs may slow down some tries, but a loader that waited for the rest of the epoch would
+        // be slow in each try.
+        assert!((0..20).any(|_| leaves() < Duration::from_millis(200)), "after {taken} batches");
     }
     assert_eq!(loader.next_epoch().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 4_000);
 }

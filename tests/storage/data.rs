@@ -18,6 +18,9 @@ use crate::kit::ALONE;
 pub(crate) const FILES: usize = 8;
 pub(crate) const GROUPS: usize = 4;
 
+/// The name of the bucket's folder before the id of the process: runs at the same time have one each.
+const BUCKET_NAME: &str = "storage-";
+
 /// The folder of the data set in the bucket.
 pub(crate) const PREFIX: &str = "train/set";
 
@@ -39,12 +42,28 @@ pub(crate) fn name_of(file: usize) -> String {
 pub(crate) static BUCKET: LazyLock<PathBuf> = LazyLock::new(|| {
     // A test that runs in a separate process has a folder of its own.
     let folder = std::env::var_os(ALONE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
-    let bucket = Path::new(&folder).join("storage");
+    remove_buckets_of_ended_runs(Path::new(&folder));
+    let bucket = Path::new(&folder).join(format!("{BUCKET_NAME}{}", std::process::id()));
     let _ = fs::remove_dir_all(&bucket);
     fs::create_dir_all(bucket.join(PREFIX)).unwrap();
     (0..FILES).for_each(|file| write(&bucket.join(PREFIX).join(name_of(file)), file, 0));
     bucket
 });
+
+/// Removes the buckets of processes that have ended. Where processes have no folders, the buckets stay.
+fn remove_buckets_of_ended_runs(folder: &Path) {
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(BUCKET_NAME)?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
+            // Another process may be removing it as well.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
 
 /// A copy of the bucket that may be changed.
 pub(crate) fn copy() -> tempfile::TempDir {

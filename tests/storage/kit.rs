@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fault_server::{Builder, FaultServer, LoggedExchange, Operation};
@@ -27,6 +27,12 @@ pub(crate) fn long() -> bool {
 /// Returns the number of runs: `promised` if the tests run in full, and `few` otherwise.
 pub(crate) fn times(few: u64, promised: u64) -> u64 {
     if long() { promised } else { few }
+}
+
+/// Lets one test run at a time, because tests that measure time disturb each other.
+pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A number that looks random and is a function of a seed and a count (SplitMix64).
@@ -173,7 +179,7 @@ pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
 /// Waits until a server has had no request for a moment, so that all prefetches have arrived. It looks
 /// several times, because a client that is not scheduled asks for nothing either.
 pub(crate) fn settled(server: &FaultServer) {
-    const LOOKS: u32 = 4;
+    const LOOKS: u32 = 10;
     let (mut before, mut quiet) = (server.stats(), 0);
     while quiet < LOOKS {
         std::thread::sleep(Duration::from_millis(50));

@@ -33,8 +33,9 @@ fn epochs(server: &FaultServer, count: u64, case: &str) -> (Duration, TrafficSta
 #[test]
 fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
     const EPOCHS: u64 = 6;
-    // Other programs on the machine may slow down one run, but costly silence slows down every run.
-    const TRIES: usize = 4;
+    // Other programs on the machine may slow down some runs, but costly silence slows down every run.
+    const TRIES: usize = 10;
+    let _turn = one_at_a_time();
     let silences = [
         ("in the body", Fault::StallAfter { bytes: 1_000, lasting: None }),
         ("before the head", Fault::StallBeforeHead { lasting: None }),
@@ -48,11 +49,13 @@ fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
                 server.add(Match::get().one_connection_in(8), fault.clone());
                 let (took, asked) = epochs(&server, EPOCHS, &case);
                 let faults = server.stats().faults;
-                assert!(faults > 0, "{case}: no connection was silent");
                 println!("N6: {case}: {took:.2?} against {clean:.2?}, {faults} faults, {asked:?}");
-                took <= clean * 2
+                faults > 0 && took <= clean * 2
             });
-            assert!(costs_little, "{case}: more than twice the time of a clean link");
+            assert!(
+                costs_little,
+                "{case}: no silence in any try, or more than twice the time of a clean link"
+            );
         }
     }
 }
@@ -128,9 +131,10 @@ fn consume(server: &FaultServer, epochs: u64, step: Duration) -> ServerCost {
 #[test]
 fn a_late_answer_in_fifty_is_hardly_felt() {
     const EPOCHS: u64 = 8;
-    const TRIES: usize = 6;
+    const TRIES: usize = 20;
     const MOST: f64 = 0.10;
     const MOST_EXTRA: f64 = 0.05;
+    let _turn = one_at_a_time();
     let link = Link { rate: None, ..link() };
     for seed in 0..times(1, 5) {
         let serve = || serving().link(link).seed(seed).start().unwrap();

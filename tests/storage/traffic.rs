@@ -129,43 +129,57 @@ fn the_next_epoch_is_asked_for_before_this_one_ends() {
 #[test]
 fn the_first_batch_shares_the_link_with_little() {
     const HELD: Duration = Duration::from_millis(500);
+    // A busy machine may send the other requests after the first answers, but not in each try.
+    const TRIES: usize = 3;
+    let _turn = one_at_a_time();
     let server = server();
     let shuffle = Shuffle::seeded(7).window_rows(rows() as u64).lanes(1);
     let dataset = open(&server, &[]).unwrap();
-    let loader = dataset.loader().shuffle(shuffle).batch_size(60).threads(2).build().unwrap();
-    let places = loader.which(0, 0, 0).unwrap();
+    let build = || dataset.loader().shuffle(shuffle).batch_size(60).threads(2).build().unwrap();
+    let places = build().which(0, 0, 0).unwrap();
     let mut groups: Vec<_> = places.iter().map(|place| (place.file.to_string(), place.row_group)).collect();
     groups.sort_unstable();
     groups.dedup();
     let most = groups.len() + groups.len() / 3;
     assert!(groups.len() >= 3 && most < FILES * GROUPS / 2, "{} row groups", groups.len());
-    server.reset();
     server.add(Match::operation(Operation::Get), Fault::delay(HELD));
-    let rows_that_came = loader.epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>();
-    assert_eq!(rows_that_came, rows());
-    let reads = reads(&server, dataset.traffic().hedges);
     // The server holds every request this long, so this is the earliest time at which it can be answered.
     let answered = |read: &LoggedExchange| read.since_start + HELD;
-    let of_first: Vec<_> = reads
-        .iter()
-        .filter(|read| {
-            reads.iter().filter(|other| answered(other) <= read.since_start).count() < groups.len()
-        })
-        .collect();
-    for read in &of_first {
-        let beside = |other: &&LoggedExchange| {
-            other.since_start <= read.since_start && answered(other) > read.since_start
-        };
-        let under_way = reads.iter().filter(beside).count();
-        assert!(under_way <= most, "{under_way} at once, for a first batch of {} row groups", groups.len());
-    }
-    assert!(of_first.len() > groups.len(), "nothing is asked for beside it");
+    let something_is_beside_it = || {
+        // The loader of an earlier try may still have requests in progress.
+        settled(&server);
+        server.reset();
+        let hedges = dataset.traffic().hedges;
+        let rows_that_came = build().epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>();
+        assert_eq!(rows_that_came, rows());
+        let reads = reads(&server, dataset.traffic().hedges - hedges);
+        let of_first: Vec<_> = reads
+            .iter()
+            .filter(|read| {
+                reads.iter().filter(|other| answered(other) <= read.since_start).count() < groups.len()
+            })
+            .collect();
+        for read in &of_first {
+            let beside = |other: &&LoggedExchange| {
+                other.since_start <= read.since_start && answered(other) > read.since_start
+            };
+            let under_way = reads.iter().filter(beside).count();
+            assert!(
+                under_way <= most,
+                "{under_way} at once, for a first batch of {} row groups",
+                groups.len()
+            );
+        }
+        of_first.len() > groups.len()
+    };
+    assert!((0..TRIES).any(|_| something_is_beside_it()), "nothing is asked for beside it");
 }
 
 #[test]
 fn leaving_is_prompt_while_the_store_hangs() {
-    // Other programs may slow down one try, but a loader that waits for the store is late in all.
-    const TRIES: usize = 5;
+    // Other programs may slow down some tries, but a loader that waits for the store is late in all.
+    const TRIES: usize = 20;
+    let _turn = one_at_a_time();
     let server = server();
     let dataset = open(&server, &[]).unwrap();
     for (name, fault) in [
@@ -198,8 +212,9 @@ fn leaving_is_prompt_while_the_store_hangs() {
 
 #[test]
 fn a_slow_consumer_does_not_make_the_store_look_slow() {
-    // Other programs on the machine may make an answer late in one try, but a slow consumer is there in each.
-    const TRIES: usize = 5;
+    // Other programs may make an answer late in some tries, but a slow consumer is there in each.
+    const TRIES: usize = 20;
+    let _turn = one_at_a_time();
     let link = Link { first_byte: Some(Latency::constant(Duration::from_millis(100))), ..Link::default() };
     let looks_slow = || {
         let server = serving().link(link).start().unwrap();

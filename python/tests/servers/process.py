@@ -41,9 +41,14 @@ def find(name: str, program: str, *places: Path) -> str:
 
 
 def free_port() -> int:
-    """Returns a port that nobody listens on, and that the system does not choose for a program that asks for any."""
+    """Returns a port that nobody listens on, and that the system does not choose for a program that asks for any.
+
+    The processes of pytest-xdist, gw0 and so on, choose from different ports.
+    """
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     while True:
-        port = random.SystemRandom().randrange(FIRST_PORT, LAST_PORT)
+        port = random.SystemRandom().randrange(FIRST_PORT + process, LAST_PORT, processes)
         if port in given:
             continue
         with socket.socket() as probe:

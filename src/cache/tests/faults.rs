@@ -33,13 +33,17 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
     assert!(off.why.contains(why), "{off:?}");
     assert!(cache.take_warning().is_some_and(|warning| warning.contains(why)));
     assert!(cache.get(&key(0)).is_none_or(|entry| entry.read() == rows(0)));
-    let start = Instant::now();
+    // Other programs may delay some calls, but a cache that waits for the disk delays each of them.
     const CALLS: u32 = 1000;
+    const DELAY: Duration = Duration::from_millis(100);
+    let mut delayed = 0;
     for _ in 0..CALLS {
+        let start = Instant::now();
         assert!(!cache.put(&key(9999), &rows(0)) || failing.elapsed() > RETRY);
         assert!(matches!(cache.claim(&key(9998), CLAIM_PATIENCE), Claim::Alone) || failing.elapsed() > RETRY);
+        delayed += u32::from(start.elapsed() > DELAY);
+        assert!(delayed < CALLS / 10, "{:?}", start.elapsed());
     }
-    assert!(start.elapsed() < CALLS * Duration::from_millis(10), "{:?}", start.elapsed());
     assert_eq!(cache.take_warning(), None, "one a minute");
     heal_it();
     let start = Instant::now();

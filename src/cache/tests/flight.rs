@@ -69,9 +69,16 @@ fn whoever_waited_long_enough_fetches_alone() {
 
 #[test]
 fn a_claim_ends_with_the_process_that_held_it() {
+    // Other programs may make some rounds slow. All rounds are slow only if the waiting thread does not
+    // notice the killed process.
+    const PROMPT: Duration = Duration::from_secs(1);
+    const MOST_ROUNDS: u64 = 60;
     let dir = folder();
     let mut quickest = LONG;
-    for _ in 0..times(5, 50) {
+    for round in 0..MOST_ROUNDS {
+        if round >= times(5, 50) && quickest < PROMPT {
+            break;
+        }
         let mut owner = process("flight::claims_and_hangs", dir.path()).spawn().unwrap();
         let said = BufReader::new(owner.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         assert!(said.into_iter().any(|line| line.contains("claimed")));
@@ -87,9 +94,7 @@ fn a_claim_ends_with_the_process_that_held_it() {
         });
         quickest = quickest.min(start.elapsed());
     }
-    // Other programs may make some rounds slow. All rounds are slow only if the waiting thread does not
-    // notice the killed process.
-    assert!(quickest < Duration::from_secs(1), "{quickest:?}");
+    assert!(quickest < PROMPT, "{quickest:?}");
 }
 
 #[test]

@@ -224,7 +224,6 @@ fn the_same_seed_brings_the_same_faults() {
         let server = builder(&dir).seed(seed).start().unwrap();
         server.add(Match::get().probability(0.3), Fault::status(503));
         let mut wire = RawConnection::to(server.address());
-        wire.0.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
         (0..20).map(|_| wire.ask("GET /bucket/dir/digits", &[]).status()).collect::<Vec<_>>()
     };
     assert_eq!(statuses(7), statuses(7));

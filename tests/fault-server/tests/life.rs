@@ -45,10 +45,11 @@ fn the_rate_of_the_link_is_kept_by_all_connections_together() {
         let server = builder(&dir).link(link).start().unwrap();
         // The best of some runs counts, since the machine may be busy; a run that is faster than the rate is
         // always wrong.
-        let is_kept = (0..10).any(|_| {
+        let is_kept = (0..30).any(|_| {
             let seconds = seconds_to_read(server.address(), 10_000_000, connections);
             assert!(seconds >= 0.95 * expected, "{seconds} s, not {expected}: {link:?}");
-            seconds < 1.25 * expected
+            // A rate per connection that all connections share would take twice as long.
+            seconds < 1.8 * expected
         });
         assert!(is_kept, "more than {expected} s: {link:?}");
     }
@@ -91,7 +92,7 @@ fn connecting_comes_to(address: SocketAddr, expected: Result<(), ErrorKind>) {
         if outcome == expected {
             return;
         }
-        assert!(patience.elapsed() < Duration::from_secs(30), "{outcome:?}, not {expected:?}");
+        assert!(patience.elapsed() < Duration::from_secs(120), "{outcome:?}, not {expected:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -240,7 +241,7 @@ fn the_program_is_asked_and_told_by_http() {
     assert_eq!(program.post("/_etag", r#"{"path": "bucket/dir/digits", "etag": "v2"}"#).status(), 200);
     assert_eq!(program.get(digits).header("etag"), Some("\"v2\""));
 
-    assert_eq!(program.post("/_outage", r#"{"kind": "refuse", "lasting": 6}"#).status(), 200);
+    assert_eq!(program.post("/_outage", r#"{"kind": "refuse", "lasting": 20}"#).status(), 200);
     connecting_comes_to(program.1, Err(ErrorKind::ConnectionRefused));
     connecting_comes_to(program.1, Ok(()));
     let lines = fs::read_to_string(&log).unwrap();

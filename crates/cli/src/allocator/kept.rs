@@ -215,9 +215,17 @@ fn page() -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::PoisonError;
+
     use super::*;
 
     const MIB: i64 = 1 << 20;
+
+    /// Lets one test at a time measure the memory of the process, which all of them share.
+    fn alone() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// Books of a process that takes `taken` MiB, `in_use` of them in counted blocks, right after its first
     /// loader was built with a memory of `promised` MiB.
@@ -257,6 +265,7 @@ mod tests {
     #[test]
     fn the_pages_within_a_block_are_returned_and_no_others() {
         const BYTES: usize = 32 << 20;
+        let _alone = alone();
         let mut block = std::hint::black_box(vec![1_u8; BYTES + 2 * page()]);
         let before = taken().unwrap();
         let odd = 5;
@@ -296,6 +305,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_this_process_is_known() {
+        let _alone = alone();
         let before = taken().unwrap();
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
         let grown = taken().unwrap() - before;
