@@ -144,7 +144,7 @@ mod tests {
     fn a_run_of_places_has_a_target_in_each_part_of_the_range() {
         let mut orders = HashSet::new();
         for epoch in 0..4 {
-            let balance = Balance::new(Arc::new(RowCosts::new(&[vec![]])), 3, epoch);
+            let balance = Balance::new(Arc::new(RowCosts::new(vec![vec![]])), 3, epoch);
             for k in [1, 3, 6, 10] {
                 for run in [0_u64, 1, 7, 1 << 20] {
                     let strata: Vec<u32> = (0..1_u64 << k)
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn rows_come_where_their_costs_are_wanted() {
         let costs: Vec<f32> = (0..64).map(|row| (row * 7 % 64) as f32).collect();
-        let of_rows = Arc::new(RowCosts::new(&[vec![costs.clone()]]));
+        let of_rows = Arc::new(RowCosts::new(vec![vec![costs.clone()]]));
         let balance = Balance::new(of_rows.clone(), 5, 0);
         let mut rows: Vec<u32> = (0..64).collect();
         balance.spread(&mut rows, |row| of_rows.of_row(0, *row));
@@ -182,7 +182,7 @@ mod tests {
             for (rows, begin) in [(2_048, 0), (2_048, 24), (2_051, 40)] {
                 let mut cost = || (0..rows).map(|_| 1.0 + draws.below(100) as f32).collect::<Vec<f32>>();
                 let costs: Vec<Vec<Vec<f32>>> = (0..kinds).map(|_| vec![cost(), cost()]).collect();
-                let of_rows = Arc::new(RowCosts::new(&costs));
+                let of_rows = Arc::new(RowCosts::new(costs.clone()));
                 let balance = Balance::new(of_rows.clone(), 5, 0);
                 let lane = |group: u32| {
                     let mut lane: Vec<u32> = (0..rows).collect();
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_slot_of_few_or_equal_rows_keeps_them_all() {
         for costs in [vec![], vec![3.0], vec![0.0; 5], vec![7.0; 40]] {
-            let of_rows = Arc::new(RowCosts::new(&[vec![costs.clone()], vec![costs.clone()]]));
+            let of_rows = Arc::new(RowCosts::new(vec![vec![costs.clone()], vec![costs.clone()]]));
             let balance = Balance::new(of_rows.clone(), 5, 0);
             let mut rows: Vec<u32> = (0..costs.len() as u32).collect();
             balance.even_out(&mut rows, 11, |row| of_rows.of_row(0, *row));

@@ -68,7 +68,7 @@ impl OrderSpec {
     /// without a window stay as they are.
     #[must_use]
     pub fn balanced(self, costs: &[Vec<Vec<f32>>]) -> Self {
-        self.with_costs(Some(Arc::new(RowCosts::new(costs))))
+        self.with_costs(Some(Arc::new(RowCosts::new(costs.to_vec()))))
     }
 
     /// The same order, balanced by these costs of its rows, or not balanced if `costs` is `None`.

@@ -49,14 +49,17 @@ impl RowCosts {
 
     /// Takes one to [`MAX_COSTS`](Self::MAX_COSTS) costs. For each of them and each row group, `costs` has
     /// the costs of the rows, which are 0 or more.
-    pub(crate) fn new(costs: &[Vec<Vec<f32>>]) -> Self {
+    pub(crate) fn new(mut costs: Vec<Vec<Vec<f32>>>) -> Self {
         let kinds = costs.len().min(Self::MAX_COSTS);
         let groups = costs.first().map_or(0, Vec::len);
-        let of_group = |group: usize| -> Box<[u16]> {
-            let rows = 0..costs[0][group].len();
-            rows.flat_map(|row| costs[..kinds].iter().map(move |cost| coarse(cost[group][row]))).collect()
+        // The costs of a row group are dropped once its coarse ones are made: all take gigabytes.
+        let mut of_group = |group: usize| -> Box<[u16]> {
+            let kinds: Vec<Vec<f32>> =
+                costs[..kinds].iter_mut().map(|cost| std::mem::take(&mut cost[group])).collect();
+            let rows = 0..kinds[0].len();
+            rows.flat_map(|row| kinds.iter().map(move |cost| coarse(cost[row]))).collect()
         };
-        let of_groups: Vec<Box<[u16]>> = (0..groups).map(of_group).collect();
+        let of_groups: Vec<Box<[u16]>> = (0..groups).map(&mut of_group).collect();
         let mut made = RowCosts {
             kinds,
             of_groups,
@@ -219,7 +222,7 @@ mod tests {
         // The means are 4 and 1.
         let tokens = vec![vec![2.0, 8.0, 4.0], vec![4.0, 2.0]];
         let patches = vec![vec![3.0, 0.0, 0.0], vec![0.0, 2.0]];
-        let costs = RowCosts::new(&[tokens, patches]);
+        let costs = RowCosts::new(vec![tokens, patches]);
         let rows = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)];
         let mut placed =
             rows.map(|(group, row)| (costs.place_on_scale(&costs.of_row(group, row)), (group, row)));
@@ -239,7 +242,7 @@ mod tests {
     #[test]
     fn the_excess_of_a_part_is_that_of_its_rows() {
         let (tokens, nothing) = (vec![vec![2.0, 8.0, 2.0], vec![4.0]], vec![vec![0.0; 3], vec![0.0]]);
-        let costs = RowCosts::new(&[tokens, nothing]);
+        let costs = RowCosts::new(vec![tokens, nothing]);
         for (group, rows, tokens) in [(0, 0..3, 0.0), (0, 1..2, 1.0), (0, 0..2, 0.5), (1, 0..1, 0.0)] {
             let excess = costs.excess(group, rows);
             assert!((excess[0] - tokens).abs() < 0.02 && excess[1..] == [0.0; 3], "{excess:?}");
@@ -248,9 +251,9 @@ mod tests {
 
     #[test]
     fn rows_that_cost_nothing_are_kept_apart_from_errors() {
-        let costs = RowCosts::new(&[vec![vec![0.0; 3], vec![]], vec![vec![0.0, 1.0, 2.0], vec![]]]);
+        let costs = RowCosts::new(vec![vec![vec![0.0; 3], vec![]], vec![vec![0.0, 1.0, 2.0], vec![]]]);
         assert_eq!(costs.scaled::<2>(&costs.of_row(0, 0)), [0.0, 0.0]);
         assert!(costs.scaled::<2>(&costs.of_row(0, 2)).iter().all(|cost| cost.is_finite()));
-        assert_eq!(RowCosts::new(&[vec![]]).expected::<1>(7), [0.0]);
+        assert_eq!(RowCosts::new(vec![vec![]]).expected::<1>(7), [0.0]);
     }
 }

@@ -55,11 +55,18 @@ impl LoaderBuilder {
         if self.spec.balance.is_empty() {
             return Ok(None);
         }
-        let lengths = self.lengths_of(io, scanner, selected, &self.spec.balance, denied)?;
+        let mut lengths = self.lengths_of(io, scanner, selected, &self.spec.balance, denied)?;
+        let mut of_rows = vec![Vec::with_capacity(selected.len()); self.spec.balance.len()];
+        for (group, selected) in selected.iter().enumerate() {
+            let of_group = taken(&mut lengths, group);
+            for (cost, of_rows) in self.spec.balance.iter().zip(&mut of_rows) {
+                let costs = costs_of_group(cost, &of_group, scanner.catalog(), group, selected)?;
+                // Balancing needs no more precision.
+                of_rows.push(costs.into_iter().map(|cost| cost as f32).collect());
+            }
+        }
         let mut costs = Vec::with_capacity(self.spec.balance.len());
-        for cost in &self.spec.balance {
-            // Balancing needs no more precision.
-            let of_rows = costs_of_rows(cost, &lengths, scanner.catalog(), selected, |cost| cost as f32)?;
+        for (cost, of_rows) in self.spec.balance.iter().zip(of_rows) {
             let stored = cost.column().map(|name| self.spec.stored_name(name));
             let squares = match &self.spec.samples {
                 Samples::Packs(pack) if Some(self.spec.stored_name(pack.length_column())) == stored => {
@@ -69,9 +76,7 @@ impl LoaderBuilder {
             };
             costs.push(samples.costs(of_rows, squares));
         }
-        // With billions of rows, the lengths take gigabytes.
-        drop(lengths);
-        Ok(Some(Arc::new(RowCosts::new(&costs))))
+        Ok(Some(Arc::new(RowCosts::new(costs))))
     }
 
     /// The mean cost of a sample, by which a mix weighs this source; `None` if it does not weigh by a cost.
@@ -96,10 +101,13 @@ impl LoaderBuilder {
             return Err(Error::invalid(format!("the mix has weights by {cost}, but samples are {samples}"))
                 .hint("leave out `by`: the weights then count samples"));
         }
-        let lengths = self.lengths_of(io, scanner, selected, std::slice::from_ref(cost), denied)?;
-        let of_groups = costs_of_rows(cost, &lengths, scanner.catalog(), selected, |cost| cost)?;
-        // The sum of whole numbers below 2^53 is exact, in any order.
-        let all: f64 = of_groups.iter().flatten().sum();
+        let mut lengths = self.lengths_of(io, scanner, selected, std::slice::from_ref(cost), denied)?;
+        let mut all = 0.0;
+        for (group, selected) in selected.iter().enumerate() {
+            let of_group = taken(&mut lengths, group);
+            // The sum of whole numbers below 2^53 is exact, in any order.
+            all += costs_of_group(cost, &of_group, scanner.catalog(), group, selected)?.iter().sum::<f64>();
+        }
         if all > 0.0 {
             return Ok(Some(all / samples.total() as f64));
         }
@@ -130,24 +138,24 @@ impl LoaderBuilder {
     }
 }
 
-/// The costs of the selected rows of each row group, from the `lengths` of columns. `kept` converts each cost
-/// to the type that is kept.
-fn costs_of_rows<T>(
+/// The costs of the selected rows of a row group, from the `lengths` of its columns.
+fn costs_of_group(
     cost: &RowCost,
-    lengths: &HashMap<&str, Vec<Vec<u32>>>,
+    lengths: &HashMap<&str, Vec<u32>>,
     catalog: &Catalog,
-    selected: &[RowSet],
-    kept: impl Fn(f64) -> T,
-) -> Result<Vec<Vec<T>>> {
+    group: usize,
+    selected: &RowSet,
+) -> Result<Vec<f64>> {
     let columns = cost.columns();
-    let mut of_groups = Vec::with_capacity(selected.len());
-    for (group, selected) in selected.iter().enumerate() {
-        let lengths: Vec<&[u32]> = columns.iter().map(|name| &*lengths[name][group]).collect();
-        let of_group = cost.of_rows(&lengths).map_err(|(row, error)| {
-            let row = selected.select(row as u32).into();
-            error.at(catalog.place_of_row(&catalog.groups[group], row).column(columns[0]))
-        })?;
-        of_groups.push(of_group.into_iter().map(&kept).collect());
-    }
-    Ok(of_groups)
+    let lengths: Vec<&[u32]> = columns.iter().map(|name| &*lengths[name]).collect();
+    cost.of_rows(&lengths).map_err(|(row, error)| {
+        let row = selected.select(row as u32).into();
+        error.at(catalog.place_of_row(&catalog.groups[group], row).column(columns[0]))
+    })
+}
+
+/// Takes the lengths of a row group out of those of all row groups. With billions of rows they take gigabytes,
+/// which are free again once the costs of the row group are known.
+fn taken<'a>(lengths: &mut HashMap<&'a str, Vec<Vec<u32>>>, group: usize) -> HashMap<&'a str, Vec<u32>> {
+    lengths.iter_mut().map(|(name, of_groups)| (*name, std::mem::take(&mut of_groups[group]))).collect()
 }

@@ -72,10 +72,10 @@ impl ClassNames {
 
 /// The declarations that were parsed so far. Most files of a data set have the same one, and share it.
 #[derive(Debug, Default)]
-pub(crate) struct KnownClasses(Mutex<Parsed>);
+pub(crate) struct KnownClasses(Mutex<ParsedNames>);
 
 #[derive(Debug, Default)]
-struct Parsed {
+struct ParsedNames {
     /// The declarations by the hash of the metadata that have them.
     of_texts: HashMap<u64, Arc<DeclaredClasses>>,
     /// Equal declarations share memory even if the rest of their metadata differs.

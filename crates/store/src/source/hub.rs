@@ -170,8 +170,8 @@ impl HubPart {
         Err(Error::invalid(cause).hint(hint))
     }
 
-    /// For each file, whether it is below `folder`, and its name shows that it is in the split. `listed` is the
-    /// configuration of a card whose folder it is.
+    /// For each file, whether it is below `folder`, and its name shows that it is in the split. `listed` is
+    /// the configuration of a card whose folder it is.
     fn below(&self, folder: Option<&str>, paths: &[&str], listed: Option<&Config>) -> Result<Vec<bool>> {
         let folder = folder.map_or_else(String::new, |folder| format!("{}/", folder.trim_matches('/')));
         let below: Vec<Option<&str>> = paths.iter().map(|path| path.strip_prefix(&*folder)).collect();
