@@ -68,7 +68,9 @@ pub fn absolute(location: &str) -> Result<String> {
     if is_glob && wildcards(&whole) > wildcards(&path) {
         return Ok(location.to_owned());
     }
-    Ok(text(&whole)?.to_owned())
+    // A path keeps its slash at the end, and a name with a wildcard may be that of a folder too.
+    let slash = if is_glob && location.ends_with('/') { "/" } else { "" };
+    Ok(format!("{}{slash}", text(&whole)?))
 }
 
 fn exists(path: &Path) -> bool {
@@ -201,7 +203,9 @@ mod tests {
             ("src/", below("src/")),
             ("./no/such", below("no/such")),
             ("src/*/[a-c]?.parquet", below("src/*/[a-c]?.parquet")),
+            ("src/[a-c]?/", below("src/[a-c]?/")),
             ("/data/a b", "/data/a b".to_owned()),
+            ("file:///no/such/%5B1/", "/no/such/[1/".to_owned()),
             ("file:///data/a%20b", "/data/a b".to_owned()),
             ("file:///data/*.parquet", "/data/*.parquet".to_owned()),
             ("s3://bucket/x/*.parquet", "s3://bucket/x/*.parquet".to_owned()),
