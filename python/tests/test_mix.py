@@ -794,6 +794,35 @@ def test_weights_are_set_in_the_loop_and_kept_in_the_state(folders: tuple[Path, 
         other.load_state_dict(state)
 
 
+def test_weights_that_end_an_epoch_move_the_state_to_the_next(tmp_path: Path) -> None:
+    for name, rows in (("a", 16), ("b", 85)):
+        pq.write_table(pa.table({"id": range(rows)}), tmp_path / f"{name}.parquet")
+
+    def mix() -> fb.Mix:
+        return fb.Mix([(tmp_path / f"{name}.parquet", 1) for name in "ab"], batch_size=8, stop="last")
+
+    with mix() as whole, mix() as pulled, mix() as resumed:
+        for number, _ in enumerate(whole):
+            if number == 4:
+                # Source a has ended, and source b counts as ended without a weight.
+                whole.set_weights([1, 0])
+        assert number == 4
+        state = whole.state_dict()
+        assert (state["epoch"], state["row"]) == (1, 0)
+        # A batch that was pulled, and is not handed over yet, stays in the epoch.
+        epoch = pulled.epoch(0)
+        for _ in range(5):
+            last = epoch.pull()
+            assert last is not None
+        pulled.set_weights([1, 0], step=5)
+        assert epoch.pull() is None and pulled.state_dict()["epoch"] == 0
+        epoch.hand_over(last)
+        assert pulled.state_dict() == state
+        resumed.load_state_dict(state)
+        assert resumed.state_dict()["epoch"] == 1
+        assert [batch["id"].tolist() for batch in resumed] == [batch["id"].tolist() for batch in whole]
+
+
 def test_weights_of_batches_that_were_made_ahead_are_not_set(folders: tuple[Path, Path]) -> None:
     ahead = []
 

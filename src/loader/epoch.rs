@@ -76,6 +76,8 @@ pub struct Epoch {
     generation: u64,
     /// The number of steps still to come.
     owed: u64,
+    /// The row of the epoch that the last returned batch ended with.
+    reached: u64,
     /// Whether the caller of [`Epoch::next_step`] is the training loop itself. Otherwise a layer in between
     /// reports when the training loop waits.
     is_consumed: bool,
@@ -107,6 +109,7 @@ impl Epoch {
             number: 0,
             generation: 0,
             owed: 0,
+            reached: 0,
             is_consumed: true,
             is_whole: false,
             state: Err(None),
@@ -156,7 +159,7 @@ impl Epoch {
     ) -> Result<Running> {
         sources.check_usable()?;
         let (at, generation) = sources.progress.begin(number)?;
-        (self.number, self.generation) = (at.epoch, generation);
+        (self.number, self.generation, self.reached) = (at.epoch, generation, at.row);
         let (run, split) = mixture.run();
         let plan = mixture.planned(&run, at.epoch)?;
         let step = plan.not_skipped(plan.step_of(at.row));
@@ -226,7 +229,12 @@ impl Epoch {
         let (watch, is_consumed) = (running.watch.clone(), self.is_consumed);
         if self.owed > 0 {
             match running.followed(self.generation) {
-                Ok(owed) => self.owed = owed.unwrap_or(self.owed),
+                Ok(owed) => {
+                    self.owed = owed.unwrap_or(self.owed);
+                    if self.owed == 0 {
+                        self.progress.ends_at(self.generation, self.reached);
+                    }
+                }
                 Err(error) => {
                     self.state = Err(None);
                     return Wait::Step(Err(error));
@@ -258,6 +266,7 @@ impl Epoch {
             Ok(Some(mut step)) => {
                 self.owed -= 1;
                 step.after.last = self.owed == 0;
+                self.reached = step.after.row;
                 if is_consumed {
                     watch.takes(step.batch.num_rows() as u64);
                 } else {

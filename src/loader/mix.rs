@@ -288,7 +288,14 @@ impl Mixture {
                 let step = plan.step_of(row);
                 (plan.passes.clone(), self.plan().taken_before(epoch, &plan, step), plan.first_step + step)
             }
-            Err(_) => (vec![0; sources], vec![0; sources], 0),
+            Err(_) => {
+                let before = epoch.checked_sub(1).and_then(|before| self.planned(&run, before).ok());
+                (
+                    vec![0; sources],
+                    vec![0; sources],
+                    before.map_or(0, |plan| plan.first_step + plan.course.steps()),
+                )
+            }
         };
         let state = saved(&run, step);
         Reached { passes, rows, state }

@@ -96,9 +96,18 @@ struct ProgressState {
     /// Whether an iterator over the epoch of `at` was returned. If so, the next iterator is for the following
     /// epoch.
     begun: bool,
+    /// The row at which the epoch of `at` ends, if it ends before the batch that was planned as its last.
+    ends_at: Option<u64>,
     /// The number of the iterator whose receipts move `at`. The number also changes when a saved position is
     /// set, so that receipts of earlier iterators are ignored.
     generation: u64,
+}
+
+impl ProgressState {
+    /// Moves to the beginning of the following epoch.
+    fn end(&mut self) {
+        (self.at, self.begun, self.ends_at) = (At::begin(self.at.epoch + 1), false, None);
+    }
 }
 
 impl Progress {
@@ -121,7 +130,7 @@ impl Progress {
         if state.begun || next != state.at.epoch {
             state.at = At::begin(next);
         }
-        state.begun = true;
+        (state.begun, state.ends_at) = (true, None);
         state.generation = new_generation();
         Ok((state.at.clone(), state.generation))
     }
@@ -147,10 +156,22 @@ impl Progress {
         if stale {
             return;
         }
-        if receipt.last {
-            (state.at, state.begun) = (At::begin(receipt.epoch + 1), false);
-        } else {
-            state.at = At { epoch: receipt.epoch, row: receipt.row, skipped: receipt.skipped.clone() };
+        state.at = At { epoch: receipt.epoch, row: receipt.row, skipped: receipt.skipped.clone() };
+        if receipt.last || state.ends_at == Some(receipt.row) {
+            state.end();
+        }
+    }
+
+    /// Ends the epoch of an iterator at the row that its last batch ended with. Weights that were set during
+    /// the epoch left no further step.
+    pub(super) fn ends_at(&self, generation: u64, row: u64) {
+        let mut state = self.lock();
+        if generation != state.generation || !state.begun {
+            return;
+        }
+        state.ends_at = Some(row);
+        if state.at.row == row {
+            state.end();
         }
     }
 
@@ -164,7 +185,7 @@ impl Progress {
     }
 
     pub(super) fn set(&self, at: At) {
-        *self.lock() = ProgressState { at, begun: false, generation: new_generation() };
+        *self.lock() = ProgressState { at, begun: false, ends_at: None, generation: new_generation() };
     }
 }
 
