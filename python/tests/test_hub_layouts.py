@@ -103,7 +103,7 @@ def test_the_card_lists_the_files_of_each_split(tmp_path: Path) -> None:
         ({"split": "train", "config": "large"}, r'no configuration "large" \(it has plain_text, small\)'),
         ({"split": "train[:10%]"}, "split must be the name of one split.*row_fraction"),
         ({"split": "train+test"}, "split must be the name of one split"),
-        ({"config": 3}, "config must be the name of one, got 3"),
+        ({"config": 3}, "config must be a name such as 'default', got 3"),
     ]
     for options, said in refused:
         with pytest.raises(fb.InvalidError, match=said):

@@ -107,7 +107,7 @@ impl Fill {
                 self.check(item.data_type())
             }
             (DataType::Struct(_) | DataType::Map(..) | DataType::FixedSizeList(..) | DataType::Null, _) => {
-                Err(unfit().hint("its nulls stay; an array of them is asked for through Arrow"))
+                Err(unfit().hint("leave the column out of `fill_null`: as an Arrow array it may have nulls"))
             }
             (DataType::Boolean, _) => match self.number() {
                 Some(Number::Float(0.0 | 1.0) | Number::Whole(0 | 1)) => Ok(()),

@@ -84,8 +84,8 @@ pub(crate) fn peak_rss() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * KIB)
 }
 
-/// The processor time that all threads of this process used, in seconds. `/proc` gives it too, but in ticks of
-/// ten milliseconds.
+/// The processor time that all threads of this process used, in seconds. `/proc` gives it too, but in ticks
+/// of ten milliseconds.
 fn own_seconds() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / NANOS

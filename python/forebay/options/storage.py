@@ -37,9 +37,9 @@ def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
 def hub_part(split: Any, config: Any) -> tuple[str | None, str | None]:
     """Checks ``split=`` and ``config=``, which choose a part of a folder that is laid out as on the Hugging Face
     hub."""
-    for name, given in (("split", split), ("config", config)):
+    for name, given, example in (("split", split, "train"), ("config", config, "default")):
         if given is not None and (not isinstance(given, str) or not given):
-            raise InvalidError(f"{name} must be the name of one, got {given!r} (pass {name}='train' or leave it out)")
+            raise InvalidError(f"{name} must be a name such as {example!r}, got {given!r}")
     if split is not None and set(split) & set("+[]:%"):
         raise InvalidError(
             f"split must be the name of one split, got {split!r} (open several splits by their files; for a part of "

@@ -77,7 +77,7 @@ def type_of(name: str, value: Any) -> tuple[Type, int]:
         return _of_items(name, value)
     raise InvalidError(
         f"column {name!r} has a {type(value).__qualname__}, which cannot be kept (return numbers, text, bytes, numpy "
-        "arrays, and lists and dicts of these)",
+        "arrays, lists and dicts of these, and times as numpy.datetime64)",
         column=name,
     )
 

@@ -82,8 +82,20 @@ class InOrder:
                 self._source.close()
                 self._source = over
         if self._first is None:
-            raise BadRowError("the functions rejected all rows of this rank in the epoch (reject fewer rows)")
+            raise self._rejected_all()
         return self._first
+
+    def _rejected_all(self) -> BadRowError:
+        """The error for an epoch of which this rank has no row left, with the place of the first bad one."""
+        said = f"the functions rejected all rows of this rank in epoch {self._native.number}"
+        rows = self._native.skipped.rows()
+        if not rows:
+            return BadRowError(f"{said} (reject fewer rows)")
+        file, row_group, row, column, cause, _ = rows[0]
+        place = [file, None if row_group is None else f"row group {row_group}", None if row is None else f"row {row}"]
+        at = ", ".join(part for part in place if part is not None)
+        message = f"{at}: {said}, the first because: {cause} (reject fewer rows)"
+        return BadRowError(message, file=file, row_group=row_group, row=row, column=column)
 
     def close(self) -> None:
         """Ends the thread or workers that make the batches."""

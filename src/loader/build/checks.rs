@@ -68,17 +68,24 @@ impl LoaderBuilder {
     pub(super) fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
         if let (0, Samples::Windows(window)) = (rows, &self.spec.samples) {
             let (place, hint) = match window.across_borders() {
-                Across::RowGroup => ("row group", "set `across` to the file, use shorter windows"),
-                Across::File => ("file", "set `across` to the data set, use shorter windows"),
-                Across::Dataset => ("sequence of files", "use shorter windows"),
+                Across::RowGroup => {
+                    ("row group", "set `across` to the file, use shorter windows or a larger `gap`")
+                }
+                Across::File => {
+                    ("file", "set `across` to the data set, use shorter windows or a larger `gap`")
+                }
+                Across::Dataset => ("sequence of files", "use shorter windows or a larger `gap`"),
             };
             let cause = format!("no {place} has {} rows that make a window", window.length());
-            return Err(Error::invalid(cause).hint(format!(
-                "{hint}, a larger `gap`, or for `within` a column of which more rows share a value"
-            )));
+            let within = match window.within_column().is_some() {
+                true => "; the rows of a window have one value in the column `within`",
+                false => "",
+            };
+            return Err(Error::invalid(cause).hint(format!("{hint}{within}")));
         }
         if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
-            return Err(Error::invalid("all lists are empty, so there is nothing to pack"));
+            return Err(Error::invalid("all lists are empty, so there is nothing to pack")
+                .hint("pack another column, or write rows with values"));
         }
         if rows == 0 {
             let error = Error::invalid("no row is selected");

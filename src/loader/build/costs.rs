@@ -154,8 +154,8 @@ fn costs_of_group(
     })
 }
 
-/// Takes the lengths of a row group out of those of all row groups. With billions of rows they take gigabytes,
-/// which are free again once the costs of the row group are known.
+/// Takes the lengths of a row group out of those of all row groups. With billions of rows they take
+/// gigabytes, which are free again once the costs of the row group are known.
 fn taken<'a>(lengths: &mut HashMap<&'a str, Vec<Vec<u32>>>, group: usize) -> HashMap<&'a str, Vec<u32>> {
     lengths.iter_mut().map(|(name, of_groups)| (*name, std::mem::take(&mut of_groups[group]))).collect()
 }

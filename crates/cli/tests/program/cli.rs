@@ -1076,7 +1076,7 @@ fn what_a_newcomer_gives_by_mistake_is_answered_with_the_next_move() {
         (format!("bench {dir} --cache x"), "--cache-bytes <SIZE>"),
         (
             format!("bench {dir} --storage-option region=x"),
-            "a storage option is not known (local files need none)",
+            "a storage option is not known (local files need no options of stores)",
         ),
         (
             format!("inspect {dir} -o retry_timeout=soon"),

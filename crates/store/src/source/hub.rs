@@ -224,7 +224,11 @@ impl HubPart {
 
     fn no_split<'a>(&self, splits: impl Iterator<Item = &'a str>, what: &str) -> Error {
         let split = self.split.as_deref().unwrap_or_default();
-        let cause = format!("{what} no split {split:?}");
+        let within = match &self.config {
+            Some(config) => format!(" in configuration {config:?}"),
+            None => String::new(),
+        };
+        let cause = format!("{what} no split {split:?}{within}");
         let splits: Vec<&str> = splits.collect();
         let hint = match splits.is_empty() {
             true => BY_GLOB.to_owned(),

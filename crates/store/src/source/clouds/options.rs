@@ -116,10 +116,14 @@ impl Options {
 
     /// Refuses all options that only some stores have. For use when all locations are local files.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
-        match self.theirs().next() {
+        let Some((key, _)) = self.theirs().next() else { return Ok(()) };
+        match nearest(key, OURS) {
+            Some(_) => Err(unknown(key, "local files", std::iter::empty())),
             // The name is not repeated, because it may be a secret that was put in the wrong place.
-            Some(_) => Err(Error::invalid("a storage option is not known").hint("local files need none")),
-            None => Ok(()),
+            None => {
+                Err(Error::invalid("a storage option is not known")
+                    .hint("local files need no options of stores"))
+            }
         }
     }
 

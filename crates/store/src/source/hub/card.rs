@@ -58,8 +58,8 @@ enum YamlNode {
 /// # Errors
 /// `Invalid` if the front matter is malformed.
 pub(super) fn configs(card: &str) -> Result<Vec<Config>> {
-    let Some(front) = front_matter(card)? else { return Ok(Vec::new()) };
-    let node = caught(|| parsed(front)).unwrap_or_else(|_| Err("it cannot be parsed".to_owned()));
+    let Some((before, front)) = front_matter(card)? else { return Ok(Vec::new()) };
+    let node = caught(|| parsed(front, before)).unwrap_or_else(|_| Err("it cannot be parsed".to_owned()));
     let node = node.map_err(|cause| malformed(&cause))?;
     if node.has_twice("configs") {
         return Err(malformed("it has the key \"configs\" twice"));
@@ -92,19 +92,20 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>> {
     }
 }
 
-/// The lines between the borders; `None` if the card does not begin with a border. Empty lines may come
-/// before it, as for the hub's own client.
-fn front_matter(card: &str) -> Result<Option<&str>> {
-    let card = card.trim_start_matches('\u{feff}').trim_start();
-    let Some(rest) = card.strip_prefix(BORDER) else { return Ok(None) };
+/// The number of lines up to the first border, and the lines between the borders; `None` if the card does not
+/// begin with a border. Empty lines may come before it, as for the hub's own client.
+fn front_matter(card: &str) -> Result<Option<(usize, &str)>> {
+    let trimmed = card.trim_start_matches('\u{feff}').trim_start();
+    let Some(rest) = trimmed.strip_prefix(BORDER) else { return Ok(None) };
     let Some((line, front)) = rest.split_once('\n') else { return Ok(None) };
     if !line.trim().is_empty() {
         return Ok(None);
     }
+    let before = card[..card.len() - front.len()].matches('\n').count();
     let mut end = 0;
     for line in front.split_inclusive('\n') {
         if line.trim_end() == BORDER {
-            return Ok(Some(&front[..end]));
+            return Ok(Some((before, &front[..end])));
         }
         end += line.len();
     }
@@ -208,12 +209,15 @@ enum OpenNode {
     Map(Vec<(String, YamlNode)>, Option<String>),
 }
 
-/// Reads a document of YAML.
-fn parsed(text: &str) -> Result<YamlNode, String> {
+/// Reads a document of YAML, which begins after `before` lines of its file.
+fn parsed(text: &str, before: usize) -> Result<YamlNode, String> {
     let mut parser = Parser::new_from_str(text);
     let mut open: Vec<OpenNode> = Vec::new();
     loop {
-        let (event, _) = parser.next_token().map_err(|error| error.to_string())?;
+        let (event, _) = parser.next_token().map_err(|error| {
+            let mark = error.marker();
+            format!("{} in line {}, column {}", error.info(), before + mark.line(), mark.col() + 1)
+        })?;
         let node = match event {
             Event::SequenceStart(..) => {
                 open.push(OpenNode::List(Vec::new()));
