@@ -128,6 +128,18 @@ def test_lists_of_differing_lengths_are_ragged(batch: fb.Batch, table: pa.Table)
     assert words[np.int8(3)].tolist() == words[3].tolist()
 
 
+def test_lists_of_floats_are_filled_up_with_what_the_type_holds() -> None:
+    for dtype in (np.float16, np.float32):
+        lists = fb.Ragged(np.ones(3, dtype), np.array([0, 2, 3]))
+        for fill in (0.1, 1e-99, float("inf"), float("-inf"), float("nan")):
+            padded = lists.padded(fill)
+            assert padded.dtype == dtype
+            np.testing.assert_array_equal(padded[1, 1], dtype(fill))
+        for fill in (1e39, -1e39, "a", None):
+            with pytest.raises(fb.InvalidError, match=f"lists of {np.dtype(dtype)} cannot be padded with"):
+                lists.padded(fill)
+
+
 def test_equally_long_lists_are_a_matrix_without_a_copy(batch: fb.Batch, table: pa.Table) -> None:
     matrix = np.asarray(batch["pairs"])
     assert matrix.tolist() == table["pairs"].to_pylist()

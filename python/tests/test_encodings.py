@@ -400,6 +400,16 @@ def test_a_column_of_nulls_has_a_vocabulary_without_values(tmp_path: Path) -> No
         fb.vocabularies(tmp_path, "C*", null="code", fill_null="x")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"unknown": "drop"}, {"null": "drop"}, {"min_count": 0}, {"max_size": 0}, {"null": "code", "fill_null": "x"}],
+    ids=str,
+)
+def test_what_is_wrong_is_said_before_any_row_is_counted(options: dict[str, Any]) -> None:
+    with pytest.raises(fb.InvalidError, match=next(iter(options))):
+        fb.vocabularies("no/such/folder", ["text"], **options)
+
+
 def test_encodings_are_small_frozen_values() -> None:
     cities = fb.Vocabulary(["Berlin", "Paris"], unknown="code")
     assert cities == fb.Vocabulary(("Berlin", "Paris"), unknown="code") != fb.Vocabulary(["Berlin", "Paris"])

@@ -155,3 +155,26 @@ def test_an_exception_with_a_long_text_is_cut(plain: Path) -> None:
     assert text.startswith("begin") and text.endswith("end") and "left out by forebay" in text
     assert len(text) < 100_000 and len(content) < 100_000
     assert "in fail_at_length" in str(caught.value.__cause__) and len(str(caught.value.__cause__)) < 100_000
+
+
+def test_only_what_a_function_of_this_loader_draws_during_a_wait_is_told_of() -> None:
+    watch, other = libraries.Watch(["transform_rows"]), libraries.Watch(["collate"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with watch.waits(False):
+            random.random()
+        with watch.waits(False), other.works():
+            random.random()
+        with watch.waits(False), watch.works(), other.works():
+            random.random()
+        with watch.waits(False), watch.works():
+            pass
+        with watch.waits(True), watch.works():
+            random.random()
+    with pytest.warns(RuntimeWarning, match="transform_rows draws from the global generator of random, or seeds it"):
+        with watch.waits(False), watch.works():
+            random.random()
+    other = libraries.Watch(["collate"])
+    with pytest.warns(RuntimeWarning, match=r"collate draws from the global generator of numpy\.random"):
+        with other.works(), other.waits(False):
+            np.random.rand()

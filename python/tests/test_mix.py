@@ -72,6 +72,15 @@ def every(source: int) -> list[Row]:
     return [(source, row) for row in range(SIZES[source])]
 
 
+def test_a_timeline_of_a_mix_is_written_on_close(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    with mixed(folders, trace=file) as mix:
+        epoch(mix)
+    assert {"next", "fetch"} <= {event["name"] for event in json.loads(file.read_text())["traceEvents"]}
+    with pytest.raises(fb.InvalidError, match="trace"):
+        mixed(folders, trace="s3://bucket/trace.json")
+
+
 def test_each_batch_has_its_share_of_each_source(folders: tuple[Path, Path]) -> None:
     with mixed(folders) as mix:
         batches = epoch(mix)

@@ -655,6 +655,22 @@ def test_who_waits_says_so_once_and_takes_over(docs, tmp_path, caplog):
     ) == 1
 
 
+def test_a_lock_that_was_removed_with_its_folder_is_taken_again(docs, tmp_path, monkeypatch):
+    into = tmp_path / "into"
+    take, taken = folders._take, []
+
+    def take_late(descriptor: int) -> bool:
+        """Takes the lock that another process held when this one opened it, and removed when it was done."""
+        if not taken:
+            shutil.rmtree(into / folders.HIDDEN)
+        taken.append(descriptor)
+        return take(descriptor)
+
+    monkeypatch.setattr(folders, "_take", take_late)
+    loader = fb.Loader(docs, columns=["text"], prepare=fb.Prepare(tokenise, into=into, version="1"))
+    assert (loader.num_rows, len(taken)) == (ROWS, 2)
+
+
 def test_a_file_system_without_locks(docs, tmp_path, monkeypatch):
     def no_locks(*_):
         raise OSError(37, "No locks available")
@@ -731,6 +747,18 @@ def test_a_copy_of_a_loader_prepares_where_the_folder_is_missing(docs, tmp_path)
     loader.close()
     shutil.rmtree(tmp_path / "into")
     assert read(pickle.loads(copied)) == rows
+
+
+def test_a_copy_of_a_loader_refuses_prepared_rows_that_have_changed(docs, tmp_path):
+    into = tmp_path / "into"
+    loader = fb.Loader(docs, prepare=fb.Prepare(partial(noted, str(tmp_path / "log")), into=into, version="1"))
+    copied = pickle.dumps(loader)
+    assert pickle.loads(copied).num_rows == ROWS
+    loader.close()
+    part = into / "part-0.parquet"
+    pq.write_table(pq.read_table(part), part, row_group_size=10)
+    with pytest.raises(fb.StateMismatchError, match="the prepared rows of .* have changed since it was pickled"):
+        pickle.loads(copied)
 
 
 def test_a_mix_of_a_prepared_and_a_plain_source(docs, by_hand, prepared):
@@ -907,6 +935,18 @@ def test_types_are_merged():
     assert agreed("x", one, other) == ("struct", (("a", "int64"), ("b", "text")))
     with pytest.raises(fb.InvalidError, match="struct<a: text>"):
         agreed("x", ("struct", (("a", "text"),)), ("struct", (("b", "text"),)))
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (None, 8), (True, 8), (3, 8), (np.int8(3), 8), ("abc", 11), (b"abc", 11), (np.zeros(5, np.int16), 18),
+        (np.zeros((2, 3), np.float32), 32), ([], 8), ([1, 2, 3], 32), (["a", "bc"], 27), ([np.int8(1), None], 24),
+        ({"a": 1, "b": "xy"}, 26), ([{"a": 1}, {"a": 2}], 40),
+    ],
+)  # fmt: skip
+def test_row_groups_are_cut_by_the_bytes_of_values(value, size):
+    assert type_of("x", value)[1] == size
 
 
 def test_unknown_parts_take_the_types_of_other_rows():

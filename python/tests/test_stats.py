@@ -17,6 +17,7 @@ import pytest
 from conftest import small
 
 import forebay as fb
+from forebay.reports import notebook
 
 #: One round of `RUNS` runs must name the slowed stage at least `NAMED` times. There are up to `ROUNDS` rounds, because
 #: a busy machine can spoil some of them.
@@ -221,6 +222,25 @@ def test_a_report_is_text_a_table_json_and_metrics(numbers: Path) -> None:
         html = _Html(stats._repr_html_())
         assert {"table", "tr", "td", "div"} <= set(html.seen) and not {"script", "link", "img"} & set(html.seen)
         assert {"parquet", "hand over"} <= set(html.text) and stats.verdict + "." in html.text
+
+
+def test_the_table_of_a_notebook_has_what_worked_or_was_waited_for(numbers: Path) -> None:
+    with small(numbers, columns=["id"]) as loader:
+        shown = loader.stats().to_dict()
+    names = {*shown["stages"], *shown["waits"]}
+    for stage in shown["stages"].values():
+        stage.update(items=0, working=0.0)
+    shown["waits"] = dict.fromkeys(shown["waits"], 0.0)
+    assert not names & set(_Html(notebook.table(shown)).text)
+    shown["stages"]["fetch"]["items"] = 3
+    shown["stages"]["decode"]["working"] = 0.5
+    shown["waits"].update(memory=0.25, parquet=0.125)
+    html = notebook.table(shown)
+    assert names & set(_Html(html).text) == {"fetch", "memory", "parquet", "decode"}
+    memory = html.partition(">memory<")[2].partition("</tr>")[0]
+    parquet = html.partition(">parquet<")[2].partition("</tr>")[0]
+    assert "0.250" in memory and "width:120px;height" in memory
+    assert "0.125" in parquet and "width:60px;height" in parquet
 
 
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+)="([^"\\\n]*)"\})? (\S+)')

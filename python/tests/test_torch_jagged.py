@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,13 @@ def test_a_pattern_adds_only_columns_that_are_not_named() -> None:
         assert fb.torch.keyed_jagged(batch, columns).keys == keys
 
 
+def test_rows_that_were_cut_from_lists_give_their_codes_alone() -> None:
+    seen = fb.Ragged(np.array([1, 2, 3, 4, 5]), np.array([0, 2, 3, 5]))
+    stored = [[1, 2], [3], [4, 5]]
+    for rows in (slice(1, None), slice(None, 2), slice(1, 2), slice(2, 2)):
+        assert plain(fb.torch.keyed_jagged({"seen": seen[rows]}, "seen")) == model({"seen": stored[rows]})
+
+
 def test_what_gives_no_codes_is_refused() -> None:
     ragged = fb.Ragged(np.array([1, 2, 3]), np.array([0, 2, 3]))
     batch = {
@@ -113,6 +121,15 @@ def test_what_gives_no_codes_is_refused() -> None:
         fb.torch.keyed_jagged(batch, "C*")
     with pytest.raises(fb.InvalidError, match=r"column 'x' has type torch.float64"):
         fb.torch.keyed_jagged({"x": torch.tensor([0.5], dtype=torch.float64)}, "x")
+    for tensor in (torch.tensor([True]), torch.tensor([1j])):
+        with pytest.raises(fb.InvalidError, match=r"column 'x' has type torch\.(bool|complex64), and codes are integers"):
+            fb.torch.keyed_jagged({"x": tensor}, "x")
+    pairs = fb.Ragged(np.zeros((3, 2), np.int64), np.array([0, 2, 3]))
+    for column, shape in ((np.zeros((2, 3, 4), np.int64), "(2, 3, 4)"), (pairs, "(3, 2)")):
+        with pytest.raises(fb.InvalidError, match=f"column 'x' has shape {re.escape(shape)} .codes are numbers or lists"):
+            fb.torch.keyed_jagged({"x": column}, "x")
+    with pytest.raises(fb.InvalidError, match=r"keys has 1 names for 'x', which has shape \(2, 1, 4\)"):
+        fb.torch.keyed_jagged({"x": np.zeros((2, 1, 4), np.int64)}, "x", keys={"x": ["p"]})
     codes = torch.arange(10).reshape(2, 5)
     cut = torch.nested.narrow(codes, 1, torch.tensor([1, 0]), torch.tensor([2, 3]), layout=torch.jagged)
     for nested in [cut, torch.nested.nested_tensor([codes[0], codes[1, :2]])]:

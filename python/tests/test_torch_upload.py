@@ -269,24 +269,24 @@ class Runtime:
 
 @pytest.mark.parametrize("stale", [True, False])
 def test_a_refusal_of_the_runtime_is_cleared_and_said_once(monkeypatch: pytest.MonkeyPatch, stale: bool) -> None:
-    runtime, cleared = Runtime(code=2), []
+    runtime, device, cleared = Runtime(code=2), SimpleNamespace(), []
 
-    def zeros(*_: Any, **__: Any) -> None:
-        cleared.append(True)
+    def zeros(*_: Any, device: Any = None) -> None:
+        cleared.append(device)
         if stale:
             raise RuntimeError("CUDA error: out of memory\nwith many more lines")
 
     monkeypatch.setattr(torch, "zeros", zeros)
     monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
     monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
-    registrar = upload.CudaRegistrar(SimpleNamespace())
+    registrar = upload.CudaRegistrar(device)
     cause = "CUDA error: out of memory" if stale else "error 2 of cudaHostRegister"
     with pytest.warns(RuntimeWarning, match=rf"cannot be registered .* once more on the host: {cause} \(raise"):
         assert registrar.register(4096, 8192) is False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert registrar.register(16384, 8192) is False
-    assert runtime.asked == [(4096, 8192, 1), (16384, 8192, 1)] and len(cleared) == 2
+    assert runtime.asked == [(4096, 8192, 1), (16384, 8192, 1)] and cleared == [device, device]
     with pytest.raises(RuntimeError, match="error 2 of cudaHostUnregister"):
         registrar.unregister(4096)
     runtime.code = 0

@@ -116,6 +116,31 @@ def test_a_value_that_is_moved_to_another_row_is_delivered_there(plain: Path) ->
 
 
 KINDS = ["f4", "f8", ">f4", "i8", "u1", "i2", "c8", "?", "M8[us]", "m8[s]", "M8[D]", "U3", "S2", "i4,f4"]
+def listing(row: fb.Row) -> dict[str, Any]:
+    n = int(row["id"])
+    return {
+        "id": row["id"],
+        "ints": list(range(n % 3)),
+        "small": [np.int8(n % 100)] * (n % 4),
+        "texts": tuple(str(at) for at in range(n % 2)),
+        "lists": [[n], [n, 1]][: n % 3],
+        "dicts": [{"a": n, "b": "x"}] * (1 + n % 2),
+        "ragged": fb.Ragged(np.arange(n % 5), np.array([0, n % 3, n % 5])) if n % 5 > 1 else [],
+        "empty": [],
+    }
+
+
+def test_lists_that_a_function_returns_are_ragged(plain: Path) -> None:
+    with small(plain, columns=["id"], transform_rows=listing) as loader:
+        batch = next(iter(loader))
+    rows = [listing(fb.Row(id=id)) for id in batch["id"]]
+    for name in set(batch) - {"id"}:
+        given = [row[name] for row in rows]
+        assert type(batch[name]) is fb.Ragged and batch[name].offsets.dtype == np.int64
+        assert batch[name].tolist() == [of.tolist() if isinstance(of, fb.Ragged) else list(of) for of in given]
+    assert (batch["small"].dtype, batch["ints"].dtype, batch["empty"].dtype) == (np.int8, np.int64, np.int64)
+
+
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (5,), (2, 3), (3, 0), (0, 3), (2, 2, 2)]
 
 
