@@ -217,7 +217,8 @@ impl PackShape {
         rows: &PackRows,
         packs: impl Iterator<Item = usize>,
     ) -> Result<[ArrayRef; 3]> {
-        let (mut positions, mut segments) = (Vec::new(), Vec::new());
+        let places = packs.size_hint().0 * self.length;
+        let (mut positions, mut segments) = (Vec::with_capacity(places), Vec::with_capacity(places));
         let (mut ends, mut offsets) = (Vec::new(), vec![0]);
         for pack in packs {
             let (begin, mut number) = (positions.len(), 0);
