@@ -31,6 +31,8 @@ pub(super) fn matches_path(pattern: &str, path: &str) -> bool {
 /// A glob: the folder where it begins, and a pattern for each name of the path after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
+    /// The glob as it was written.
+    path: PathBuf,
     base: PathBuf,
     segments: Vec<Vec<char>>,
 }
@@ -62,13 +64,12 @@ impl Glob {
         if base.as_os_str().is_empty() {
             base.push(".");
         }
-        Some(Glob { base, segments })
+        Some(Glob { path: path.to_owned(), base, segments })
     }
 
     /// The glob as it was written.
-    pub(super) fn path(&self) -> PathBuf {
-        self.base
-            .join(self.segments.iter().map(|segment| segment.iter().collect::<String>()).collect::<PathBuf>())
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The folder where the glob begins. It is `.` if the first name already has a wildcard.

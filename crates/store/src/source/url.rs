@@ -60,7 +60,7 @@ pub fn absolute(location: &str) -> Result<String> {
     }
     let (path, is_glob) = match parse(location)? {
         Target::Path(path) => (path, false),
-        Target::Glob(glob) => (glob.path(), true),
+        Target::Glob(glob) => (glob.path().to_owned(), true),
         Target::Remote(_) => return Ok(location.to_owned()),
     };
     let whole = absolute_path(&path).map_err(|error| error.at(Place::file(shown(location))))?;
@@ -68,9 +68,7 @@ pub fn absolute(location: &str) -> Result<String> {
     if is_glob && wildcards(&whole) > wildcards(&path) {
         return Ok(location.to_owned());
     }
-    // A path keeps its slash at the end, and a name with a wildcard may be that of a folder too.
-    let slash = if is_glob && location.ends_with('/') { "/" } else { "" };
-    Ok(format!("{}{slash}", text(&whole)?))
+    Ok(text(&whole)?.to_owned())
 }
 
 fn exists(path: &Path) -> bool {
@@ -206,6 +204,7 @@ mod tests {
             ("src/[a-c]?/", below("src/[a-c]?/")),
             ("/data/a b", "/data/a b".to_owned()),
             ("file:///no/such/%5B1/", "/no/such/[1/".to_owned()),
+            ("file:////no/such//a%5B", "//no/such/a[".to_owned()),
             ("file:///data/a%20b", "/data/a b".to_owned()),
             ("file:///data/*.parquet", "/data/*.parquet".to_owned()),
             ("s3://bucket/x/*.parquet", "s3://bucket/x/*.parquet".to_owned()),
