@@ -832,6 +832,20 @@ def test_weights_that_end_an_epoch_move_the_state_to_the_next(tmp_path: Path) ->
         assert [batch["id"].tolist() for batch in resumed] == [batch["id"].tolist() for batch in whole]
 
 
+def test_the_state_after_an_epoch_has_its_step_even_if_no_epoch_follows(tmp_path: Path) -> None:
+    for name, rows in (("a", 15), ("b", 6)):
+        pq.write_table(pa.table({"id": range(rows)}), tmp_path / f"{name}.parquet")
+    sources = [(tmp_path / "a.parquet", 0.1), (tmp_path / "b.parquet", 0.25)]
+    schedule = {5: [0, 3], 9: [2, 3]}
+    with fb.Mix(sources, batch_size=10, stop="last", max_passes=2, schedule=schedule) as mix:
+        steps = len(list(mix))
+        state = mix.state_dict()
+        assert (state["epoch"], state["row"], state["step"]) == (1, 0, steps)
+        # Source a has no weight in the steps that would follow.
+        with pytest.raises(fb.InvalidError, match="source 0 never ends"):
+            list(mix)
+
+
 def test_weights_of_batches_that_were_made_ahead_are_not_set(folders: tuple[Path, Path]) -> None:
     ahead = []
 

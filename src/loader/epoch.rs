@@ -129,10 +129,12 @@ impl Epoch {
 
     /// Begins to read an epoch again from its first row, without counting its rows.
     pub(super) fn again(sources: &Arc<Sources>, number: u64) -> Self {
-        let mut epoch = Epoch { number, generation: sources.progress.generation(), ..Epoch::new(sources) };
+        // Receipts of this epoch move a progress of its own, which nobody reads.
+        let (generation, progress) = (sources.progress.generation(), Arc::default());
+        let mut epoch = Epoch { number, generation, progress, ..Epoch::new(sources) };
         let running = match &sources.mixture {
             None => sources.first().read_again(number).map(|pass| epoch.of_pass(pass)),
-            Some(mixture) => epoch.mixed_again(sources, mixture),
+            Some(mixture) => epoch.mixed_from(sources, mixture, &At::begin(number), true),
         };
         epoch.state = running.map_err(Some);
         epoch
@@ -160,6 +162,18 @@ impl Epoch {
         sources.check_usable()?;
         let (at, generation) = sources.progress.begin(number)?;
         (self.number, self.generation, self.reached) = (at.epoch, generation, at.row);
+        self.mixed_from(sources, mixture, &at, false)
+    }
+
+    /// Begins an epoch of a mix at a row. `stands_in` means that it is read only to find a row that fills
+    /// batches without rows.
+    fn mixed_from(
+        &mut self,
+        sources: &Arc<Sources>,
+        mixture: &Arc<Mixture>,
+        at: &At,
+        stands_in: bool,
+    ) -> Result<Running> {
         let (run, split) = mixture.run();
         let plan = mixture.planned(&run, at.epoch)?;
         let step = plan.not_skipped(plan.step_of(at.row));
@@ -167,23 +181,15 @@ impl Epoch {
         let watch = Watch::new(&sources.first().monitor);
         watch.assembled();
         watch.begins();
-        mixture.begins_until(plan.first_step + step);
+        if !stands_in {
+            mixture.begins_until(plan.first_step + step);
+        }
         let skipped = (0..plan.sizes.len()).map(|source| at.skipped_of(source)).collect();
         let epoch = PlannedEpoch { number: at.epoch, run, split, plan };
         let from = CoursePlace { step, skipped };
-        let course = Course::new(sources.clone(), mixture.clone(), epoch, from, false)?;
+        let course = Course::new(sources.clone(), mixture.clone(), epoch, from, stands_in)?;
         self.is_whole = course.is_whole();
         Ok(Running { passes: Passes::Mixed(Box::new(course)), watch })
-    }
-
-    fn mixed_again(&mut self, sources: &Arc<Sources>, mixture: &Arc<Mixture>) -> Result<Running> {
-        let (run, split) = mixture.run();
-        let plan = mixture.planned(&run, self.number)?;
-        let from = CoursePlace { step: plan.not_skipped(0), skipped: vec![0; plan.sizes.len()] };
-        self.owed = plan.steps_left(from.step);
-        let epoch = PlannedEpoch { number: self.number, run, split, plan };
-        let course = Course::new(sources.clone(), mixture.clone(), epoch, from, true)?;
-        Ok(Running { passes: Passes::Mixed(Box::new(course)), watch: Watch::new(&sources.first().monitor) })
     }
 
     /// The number of the epoch.

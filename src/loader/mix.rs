@@ -290,11 +290,8 @@ impl Mixture {
             }
             Err(_) => {
                 let before = epoch.checked_sub(1).and_then(|before| self.planned(&run, before).ok());
-                (
-                    vec![0; sources],
-                    vec![0; sources],
-                    before.map_or(0, |plan| plan.first_step + plan.course.steps()),
-                )
+                let step = before.map_or(0, |plan| plan.first_step + plan.course.steps());
+                (vec![0; sources], vec![0; sources], step)
             }
         };
         let state = saved(&run, step);
