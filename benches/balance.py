@@ -9,7 +9,9 @@ even   the most expensive rank of a step, divided by the mean of the ranks, as a
        forebay's `balance=`, and, if transformers is installed, its sampler, which also cuts batches of other sizes.
        `padded` is the cost that this sampler evens out: it pads each batch to its longest row
 rate   the time of a loader of packs with `balance=`, relative to one without
-mix    the time of a mix of three sources of packs, relative to the sources by themselves, in whole epochs
+mix    the time of a mix of three sources of packs, relative to loaders of the sources that deliver one after the
+       other, and that take turns batch by batch, in whole epochs. In turns, the rows of all sources pass through the
+       processor's caches at the same time, as they do in the mix
 
 `rate` and `mix` take turns, and print the median and the quartiles of the ratios of their turns. `even` reads on one
 process: a step's rows are sorted by lane, and each rank would get the rows of its lane.
@@ -41,6 +43,8 @@ SAMPLED = {8: 500, 64: 200, 512: 40}
 SQUARED = 0.001
 #: Epochs of a side in one turn of `rate` and `mix`.
 EPOCHS = 10
+#: The sizes of batches in which mixes are measured.
+BATCHES = (32, 256)
 #: Enough that the rows of a mix stay in memory, as those of its sources do.
 MEMORY = "16GB"
 PACK = fb.Pack("tokens", 2_048, split=False)
@@ -140,38 +144,51 @@ def tokens(path, rows, seed, mean=5.0):
     return path
 
 
-def packed(path, **options):
-    return fb.Loader(path, samples=PACK, shuffle=SHUFFLE, batch_size=32, memory=MEMORY, **options)
+def packed(path, batch, **options):
+    return fb.Loader(path, samples=PACK, shuffle=SHUFFLE, batch_size=batch, memory=MEMORY, **options)
 
 
-def sources_of(paths):
-    return [packed(path) for path in paths]
+def one_by_one(epoch, loaders):
+    """The batches of an epoch of all loaders, one loader after the other."""
+    return itertools.chain.from_iterable(loader.epoch(epoch) for loader in loaders)
 
 
-def mix_of(paths):
+def in_turns(epoch, loaders):
+    """The batches of an epoch of all loaders, a batch of each in turn."""
+    return itertools.chain.from_iterable(itertools.zip_longest(*(loader.epoch(epoch) for loader in loaders)))
+
+
+def sources_of(paths, batch):
+    return [packed(path, batch) for path in paths], one_by_one
+
+
+def sources_in_turns(paths, batch):
+    return [packed(path, batch) for path in paths], in_turns
+
+
+def mix_of(paths, batch):
     # All sources end together, so an epoch of the mix has each of their packs once.
     sources = [fb.Loader(path, samples=PACK, shuffle=SHUFFLE) for path in paths]
-    weighted = [(source, len(alone)) for source, alone in zip(sources, sources_of(paths), strict=True)]
-    return [fb.Mix(weighted, batch_size=32, memory=MEMORY, stop="last", repeat=False)]
+    weighted = [(source, len(packed(path, batch))) for source, path in zip(sources, paths, strict=True)]
+    return [fb.Mix(weighted, batch_size=batch, memory=MEMORY, stop="last", repeat=False)], one_by_one
 
 
-def plain(paths):
-    return [packed(paths[0])]
+def plain(paths, batch):
+    return [packed(paths[0], batch)], one_by_one
 
 
-def balanced(paths):
-    return [packed(paths[0], balance="tokens")]
+def balanced(paths, batch):
+    return [packed(paths[0], batch, balance="tokens")], one_by_one
 
 
-def spent(side, paths):
-    """The seconds and the processor seconds of some epochs of a side's loaders, one loader after the other."""
-    loaders = side(paths)
+def spent(side, paths, batch):
+    """The seconds and the processor seconds of some epochs of a side's loaders."""
+    loaders, batches_of = side(paths, batch)
 
     def deliver(epochs):
         for epoch in epochs:
-            for loader in loaders:
-                for _ in loader.epoch(epoch):
-                    pass
+            for _ in batches_of(epoch, loaders):
+                pass
 
     deliver([0])
     wall, processor = time.perf_counter(), time.process_time()
@@ -179,7 +196,7 @@ def spent(side, paths):
     return time.perf_counter() - wall, time.process_time() - processor
 
 
-def compare(name, one, other, paths, turns):
+def compare(name, one, other, paths, batch, turns):
     """Prints what `one` takes relative to `other`. A loader prepares its next epoch while this one is delivered, and
     beside other loaders too, so each side has a process of its own in each turn."""
     ratios = []
@@ -187,7 +204,7 @@ def compare(name, one, other, paths, turns):
         taken = {}
         for side in (one, other) if turn % 2 else (other, one):
             with ProcessPoolExecutor(1, get_context("spawn")) as process:
-                taken[side] = process.submit(spent, side, paths).result()
+                taken[side] = process.submit(spent, side, paths, batch).result()
         ratios.append([a / b for a, b in zip(taken[one], taken[other], strict=True)])
     for of, found in zip(("time", "processor time"), zip(*ratios, strict=True), strict=True):
         low, middle, high = statistics.quantiles(found, n=4)
@@ -196,13 +213,16 @@ def compare(name, one, other, paths, turns):
 
 def rate(options, folder):
     paths = [tokens(folder / "rate.parquet", 131_072, 1)]
-    compare("balanced packs, relative to packs", balanced, plain, paths, options.turns)
+    compare("balanced packs, relative to packs", balanced, plain, paths, 32, options.turns)
 
 
 def mix(options, folder):
     means = ((1, 5.0), (5, 4.5), (9, 5.5))
     paths = [tokens(folder / f"{seed}.parquet", 131_072, seed, mean) for seed, mean in means]
-    compare("a mix of packs, relative to its sources by themselves", mix_of, sources_of, paths, options.turns)
+    for batch in BATCHES:
+        name = f"a mix of packs in batches of {batch}, relative to its sources"
+        compare(f"{name} one after the other", mix_of, sources_of, paths, batch, options.turns)
+        compare(f"{name} in turns", mix_of, sources_in_turns, paths, batch, options.turns)
 
 
 def main():

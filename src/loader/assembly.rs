@@ -13,8 +13,9 @@ use rayon::ThreadPool;
 use super::admission::Admission;
 use super::arrivals::{Arrivals, Interrupt};
 use super::batch_group::{BatchGroup, GroupedBatch, Made, PackRows, StepRows};
-use super::collate::{BatchRows, Collated, Collator, SampleForm};
+use super::collate::{BatchPass, BatchRows, Collated, Collator, SampleForm};
 use super::hand_over::{HandOver, PendingBatch};
+use super::joint::{JointSource, JointStep};
 use super::lifecycle::{EpochId, Event};
 use super::prefetch::PrefetchKey;
 use super::queue::Sender;
@@ -23,7 +24,7 @@ use super::withheld::OfPass;
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::samples::SampleRows;
-use crate::shard::{Part, PartSet, PlannedStep, Walk};
+use crate::shard::{Part, PartSet, PlannedStep, StepOfMix, Walk};
 use crate::shuffle::Window;
 
 /// The callback with which an epoch's threads report their progress to the lifecycle of epochs.
@@ -33,6 +34,8 @@ pub(super) type Report = Arc<dyn Fn(fn(EpochId) -> Event<PrefetchKey>) + Send + 
 pub(super) struct BatchMaker {
     pool: Arc<ThreadPool>,
     collator: Arc<Collator>,
+    /// The way to make shares of steps together with those of other sources, if this source has it.
+    joint: Option<JointSource>,
     watch: Watch,
     epoch: u64,
     withheld: OfPass,
@@ -50,34 +53,47 @@ impl BatchMaker {
         withheld: OfPass,
         admission: Arc<Admission>,
     ) -> Self {
-        let (pool, collator) = (source.pool.clone(), source.collator.clone());
-        BatchMaker { pool, collator, watch, epoch, withheld, admission, running: Arc::default() }
+        let (pool, collator, joint) = (source.pool.clone(), source.collator.clone(), source.joint.clone());
+        BatchMaker { pool, collator, joint, watch, epoch, withheld, admission, running: Arc::default() }
     }
 
-    /// Starts to make the batches of one group on the thread pool.
+    /// Starts to make the batches of one group on the thread pool. If the only one is a share of a step that
+    /// several sources make together, it is added to the step instead, which is returned.
     fn start(
         &self,
         sources: Vec<Arc<Resident>>,
         picks: Vec<(u32, u32)>,
         withheld: Vec<u32>,
         Made { repeated, packs, repeats, .. }: Made,
-        batches: Vec<(usize, Sender<Result<Collated>>)>,
-    ) {
+        of_mix: Option<StepOfMix>,
+        mut batches: Vec<(usize, Sender<Result<Collated>>)>,
+    ) -> Option<Arc<JointStep>> {
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
+        let pass = BatchPass {
+            collator: self.collator.clone(),
+            epoch: self.epoch,
+            sources: sources.len(),
+            cancelled: self.admission.stopped(),
+            watch: self.watch.clone(),
+            _running: self.running.clone(),
+        };
         let rows = BatchRows {
             collator: self.collator.clone(),
+            passes: vec![pass],
             sources,
             picks: Arc::new(picks),
             repeated,
             packs,
             repeats,
             withheld: withheld.into(),
-            epoch: self.epoch,
-            cancelled: self.admission.stopped(),
-            watch: self.watch.clone(),
-            _running: self.running.clone(),
         };
+        if let (Some(joint), Some(step), 1) = (&self.joint, of_mix, batches.len())
+            && let Some(output) = batches.pop()
+        {
+            return Some(joint.add(step, rows, output, &self.pool));
+        }
         rows.start(&self.pool, batches);
+        None
     }
 
     /// Whether batches are being made.
@@ -98,6 +114,8 @@ pub(super) struct Assembly {
     /// The number of steps whose batches are currently made together. It begins at 1, so that the first batch
     /// does not wait for others, and doubles up to a limit.
     group: usize,
+    /// The number of rows of the last batch whose samples have several rows.
+    rows_of_last: usize,
 }
 
 impl Assembly {
@@ -108,7 +126,16 @@ impl Assembly {
         next_at: u64,
         report: Report,
     ) -> Self {
-        Assembly { maker, arrivals, hand_over, report, next_at, window: Window::new(), group: 1 }
+        Assembly {
+            maker,
+            arrivals,
+            hand_over,
+            report,
+            next_at,
+            window: Window::new(),
+            group: 1,
+            rows_of_last: 0,
+        }
     }
 
     /// Makes the batches of all steps of `walk`, unless the epoch is stopped or fails.
@@ -168,23 +195,26 @@ impl Assembly {
         let BatchGroup { sources, picks, withheld, bytes, batches } = group;
         // The whole group uses the `made_of` of its last batch. If samples are rows, it differs only in the
         // last step of an epoch, which may repeat rows. For other samples a group has one batch.
-        let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
+        let Some((made_of, of_mix)) = batches.last().map(|last| (last.made_of.clone(), last.of_mix)) else {
+            return Ok(());
+        };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
             .into_iter()
-            .map(|GroupedBatch { made_of, end, padded }| {
+            .map(|GroupedBatch { made_of, end, padded, .. }| {
                 let (send, pending) = PendingBatch::new(end, padded);
                 ((made_of.samples, send), PendingBatch { memory: memory.take(), ..pending })
             })
             .unzip();
-        self.maker.start(sources, picks, withheld, made_of, sends);
+        let joint = self.maker.start(sources, picks, withheld, made_of, of_mix, sends);
+        let pending = pending.into_iter().map(|pending| PendingBatch { joint: joint.clone(), ..pending });
         pending.into_iter().try_for_each(|pending| self.hand_over.pass_on(pending))?;
         Ok(())
     }
 
     /// Waits for the parts of a step and lists its rows.
     fn rows(&mut self, step: PlannedStep) -> Result<StepRows, Interrupt> {
-        let PlannedStep { parts, mut picks, mut leaving, end, padded, .. } = step;
+        let PlannedStep { parts, mut picks, mut leaving, end, padded, of_mix, .. } = step;
         let used: PartSet =
             if leaving.is_empty() { PartSet::default() } else { parts.iter().copied().collect() };
         for unused in leaving.extract_if(.., |part| !used.contains(part)) {
@@ -215,13 +245,14 @@ impl Assembly {
             Made { samples: picks.len(), repeated: padded as usize, packs: None, repeats: None };
         if sources.iter().any(|source| source.has_samples()) {
             (picks, made_of) = self.rows_of_samples(&mut sources, &picks, padded as usize);
+            self.rows_of_last = picks.len();
         }
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
         let collator = &self.maker.collator;
         let row = |source: &Resident, row, column| collator.found_row(source, row, column);
         let bytes = collator.lengths.weigh(permits, longest, &sources, &picks, made_of.samples, row)?;
         let withheld = self.withheld(&sources, &picks, end);
-        Ok(StepRows { sources, picks, withheld, made_of, bytes, end, padded })
+        Ok(StepRows { sources, picks, withheld, made_of, of_mix, bytes, end, padded })
     }
 
     /// The indices of the picks (the chosen rows) of a step that are denied and therefore not delivered. The
@@ -248,7 +279,13 @@ impl Assembly {
         samples: &[(u32, u32)],
         repeated: usize,
     ) -> (Vec<(u32, u32)>, Made) {
-        let (mut picks, mut rows, mut packs) = (Vec::new(), SampleRows::default(), PackRows::default());
+        // A batch has about as many rows as the one before it.
+        let expected = self.rows_of_last + self.rows_of_last / 4;
+        let (mut picks, mut rows) = (Vec::with_capacity(expected), SampleRows::default());
+        let mut packs = match self.maker.collator.form {
+            SampleForm::Packs(_) => PackRows::with_capacity(samples.len(), expected),
+            _ => PackRows::default(),
+        };
         let (mut last, mut repeats) = (0, Vec::new());
         let mut heads: HashMap<(u32, usize), u32> = HashMap::new();
         for (at, &(source, sample)) in samples.iter().enumerate() {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::reader::Resident;
+use crate::shard::StepOfMix;
 
 /// When a source (the rows of a part in memory) is added to a group, only this number of the group's latest
 /// sources are searched for it.
@@ -18,6 +19,8 @@ pub(super) struct StepRows {
     /// The indices in `picks` of rows that the user denied, which are not delivered.
     pub(super) withheld: Vec<u32>,
     pub(super) made_of: Made,
+    /// The step of a mix that the batch is a share of, if other sources have shares of it too.
+    pub(super) of_mix: Option<StepOfMix>,
     /// The number of bytes that the batch will take; 0 if all rows have the same size.
     pub(super) bytes: u64,
     /// The number of rows in the epoch's order, over all ranks, up to the end of the step.
@@ -50,6 +53,17 @@ pub(crate) struct PackRows {
     pub(crate) skipped: Vec<u32>,
 }
 
+impl PackRows {
+    /// No packs, with room for these numbers of packs and rows.
+    pub(super) fn with_capacity(packs: usize, rows: usize) -> Self {
+        PackRows {
+            ends: Vec::with_capacity(packs),
+            lengths: Vec::with_capacity(rows),
+            skipped: Vec::with_capacity(rows),
+        }
+    }
+}
+
 /// The rows of several steps, from which batches are made together.
 #[derive(Default)]
 pub(super) struct BatchGroup {
@@ -66,6 +80,7 @@ pub(super) struct BatchGroup {
 /// One batch of a group.
 pub(super) struct GroupedBatch {
     pub(super) made_of: Made,
+    pub(super) of_mix: Option<StepOfMix>,
     /// The number of rows in the epoch's order, over all ranks, up to the end of the batch's step.
     pub(super) end: u64,
     pub(super) padded: u64,
@@ -74,12 +89,12 @@ pub(super) struct GroupedBatch {
 impl BatchGroup {
     pub(super) fn add(
         &mut self,
-        StepRows { sources, picks, withheld, made_of, bytes, end, padded }: StepRows,
+        StepRows { sources, picks, withheld, made_of, of_mix, bytes, end, padded }: StepRows,
     ) {
         let before = self.picks.len() as u32;
         self.withheld.extend(withheld.into_iter().map(|pick| before + pick));
         self.bytes += bytes;
-        self.batches.push(GroupedBatch { made_of, end, padded });
+        self.batches.push(GroupedBatch { made_of, of_mix, end, padded });
         let indices: Vec<u32> = sources.into_iter().map(|source| self.index(source)).collect();
         if self.picks.is_empty() && indices.iter().enumerate().all(|(at, index)| at == *index as usize) {
             self.picks = picks;

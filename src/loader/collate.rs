@@ -150,16 +150,32 @@ fn held_of(codec: &Codec, is_key: bool, is_cached: bool) -> Option<&dyn Held> {
     codec.held().filter(|held| !is_key && (held.is_told_apart() || !is_cached))
 }
 
+/// The pass over a source of the loader that rows of a batch come from.
+#[derive(Clone)]
+pub(crate) struct BatchPass {
+    pub(crate) collator: Arc<Collator>,
+    pub(crate) epoch: u64,
+    /// The number of its row groups among the sources of the batch.
+    pub(crate) sources: usize,
+    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) watch: Watch,
+    /// The batch maker counts the clones of this value to find out whether batches are still being made.
+    pub(crate) _running: Arc<()>,
+}
+
 /// The rows of one batch, or of several that are collated together.
 #[derive(Clone)]
 pub(crate) struct BatchRows {
+    /// The collator of the first pass. Those of the other passes make the same columns.
     pub(crate) collator: Arc<Collator>,
-    /// The row groups, or parts of them, that the rows come from. Each keeps its memory permit until the
-    /// batch is made.
+    /// The passes that the rows come from: one, or one for each source of a mix.
+    pub(crate) passes: Vec<BatchPass>,
+    /// The row groups, or parts of them, that the rows come from, pass by pass. Each keeps its memory permit
+    /// until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
     pub(crate) picks: Picks,
     /// How many samples at the end of the batch repeat samples of another rank, so that all ranks have
-    /// batches of equal size.
+    /// batches of equal size. It is used for `row_mask`, which a mix does not have.
     pub(crate) repeated: usize,
     /// How the rows are divided among packs, if the samples are packs.
     pub(crate) packs: Option<Arc<PackRows>>,
@@ -168,11 +184,6 @@ pub(crate) struct BatchRows {
     pub(crate) repeats: Option<Arc<[u32]>>,
     /// The indices in `picks` of the denied rows, which are not delivered, in ascending order.
     pub(crate) withheld: Arc<[u32]>,
-    pub(crate) epoch: u64,
-    pub(crate) cancelled: Arc<AtomicBool>,
-    pub(crate) watch: Watch,
-    /// The batch maker counts the clones of this value to find out whether batches are still being made.
-    pub(crate) _running: Arc<()>,
 }
 
 /// A batch, and its bad rows that were skipped at the user's request.
@@ -189,6 +200,17 @@ pub(crate) struct Collated {
     /// The key of each row from which its random numbers are made, such as those of a crop; `None` unless a
     /// row may be delivered several times.
     pub(crate) keys: Option<Arc<[u64]>>,
+    /// The batch that the rows were made in, if they are a share of a mix's step and were made together with
+    /// the other shares.
+    pub(crate) whole: Option<Whole>,
+}
+
+/// A batch that has the rows of several shares of a step, one share after the other.
+#[derive(Clone)]
+pub(crate) struct Whole {
+    pub(crate) batch: Arc<RecordBatch>,
+    /// The index in it of the first row of this share.
+    pub(crate) from: usize,
 }
 
 /// One large batch of all rows that are collated together, before it is cut into the batches of single steps.
@@ -354,7 +376,7 @@ impl BatchRows {
         for at in 0..count {
             slots.clear();
             slots.extend(each.iter_mut().filter_map(Iterator::next));
-            if self.cancelled.load(Relaxed) {
+            if self.is_cancelled() {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
             }
             let (source, place) = view.picks[from + at];
@@ -383,7 +405,7 @@ impl BatchRows {
                 _ => Ok(()),
             };
             if let Err(error) = decoded {
-                bad.push((view.among_all(from + at), error.at(collator.place(resident, place, column))));
+                bad.push((view.among_all(from + at), error.at(self.place((source, place), column))));
             }
         }
         Ok(bad)
@@ -419,8 +441,27 @@ impl BatchRows {
 
     /// Adds to an error the row and the column in which it occurred.
     fn placed(&self, error: Error, pick: usize, column: usize) -> Error {
-        let (source, place) = self.picks[pick];
-        error.at(self.collator.place(&self.sources[source as usize], place, column))
+        error.at(self.place(self.picks[pick], column))
+    }
+
+    /// The file, row group, row and column to name in an error about a row.
+    fn place(&self, (source, place): (u32, u32), column: usize) -> Place {
+        self.pass_of(source).collator.place(&self.sources[source as usize], place, column)
+    }
+
+    /// The pass that the rows of a source belong to.
+    fn pass_of(&self, source: u32) -> &BatchPass {
+        let mut end = 0;
+        let is_of = |pass: &&BatchPass| {
+            end += pass.sources;
+            (source as usize) < end
+        };
+        self.passes.iter().find(is_of).unwrap_or(&self.passes[0])
+    }
+
+    /// Whether nobody wants the rows any more.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.passes.iter().all(|pass| pass.cancelled.load(Relaxed))
     }
 }
 
@@ -445,7 +486,7 @@ impl BatchRows {
                 }
             };
             let error = Error::new(ErrorKind::BadRow, cause);
-            resident.lost.is_none().then(|| (at, error.at(collator.place(resident, place, column))))
+            resident.lost.is_none().then(|| (at, error.at(self.place((source, place), column))))
         });
         missing.collect()
     }
@@ -456,7 +497,7 @@ impl BatchRows {
         let placed = rows.into_iter().filter_map(|(at, error)| {
             let (source, place) = view.picks[at];
             let resident = &self.sources[source as usize];
-            resident.lost.is_none().then(|| (at, error.at(self.collator.place(resident, place, column))))
+            resident.lost.is_none().then(|| (at, error.at(self.place((source, place), column))))
         });
         placed.collect()
     }
@@ -474,15 +515,17 @@ impl BatchRows {
 
     /// The key for the random draws of a column in one of the picked rows.
     fn key_of(&self, column: usize, pick: usize) -> RowKey {
-        RowKey(column_key(self.row_key(pick), self.collator.tags[column]))
+        let tags = &self.pass_of(self.picks[pick].0).collator.tags;
+        RowKey(column_key(self.row_key(pick), tags[column]))
     }
 
     /// The key of one of the picked rows, for any random draws.
     fn row_key(&self, pick: usize) -> u64 {
         let (source, place) = self.picks[pick];
-        let ordinal = self.collator.ordinal(&self.sources[source as usize], place);
+        let BatchPass { collator, epoch, .. } = self.pass_of(source);
+        let ordinal = collator.ordinal(&self.sources[source as usize], place);
         let repeat = self.repeats.as_ref().and_then(|repeats| repeats.get(pick)).copied().unwrap_or(0);
-        repeat_key(row_key(self.collator.seed, self.epoch, ordinal), repeat)
+        repeat_key(row_key(collator.seed, *epoch, ordinal), repeat)
     }
 
     /// The sample to which a row of the batch belongs.
@@ -520,8 +563,10 @@ impl BatchRows {
         if picks.peek().is_none() {
             return Int64Array::from_iter_values([]);
         }
-        let of = |source: &Arc<Resident>| self.collator.catalog.ids_of(source.part.group as usize);
-        let ids: Vec<GroupIds<'_>> = self.sources.iter().map(of).collect();
+        let of = |(source, resident): (u32, &Arc<Resident>)| {
+            self.pass_of(source).collator.catalog.ids_of(resident.part.group as usize)
+        };
+        let ids: Vec<GroupIds<'_>> = (0..).zip(&self.sources).map(of).collect();
         let number = |pick: usize| {
             let (source, place) = self.picks[pick];
             ids[source as usize].at(self.sources[source as usize].row_in_group(place)).get()
@@ -776,13 +821,16 @@ impl Collation {
     /// Cuts the large batch into the batches of single steps and sends each. If the consumer left the epoch,
     /// the channels are closed and the batches are dropped.
     fn send(&self, complete: Result<Complete>) {
-        self.request.watch.made(self.outputs.len() as u64);
+        let passes = &self.request.passes;
+        let each = self.outputs.len() / passes.len();
+        passes.iter().for_each(|pass| pass.watch.made(each as u64));
         let Complete { batch, bad, left_out: all_left_out, kept } = match complete {
             Ok(complete) => complete,
             Err(error) => {
                 return self.outputs.iter().for_each(|output| drop(output.send(Err(error.clone()))));
             }
         };
+        let whole = (passes.len() > 1).then(|| Arc::new(batch.clone()));
         let mut bad = bad.into_iter().peekable();
         let is_left_out = |sample: usize| all_left_out.binary_search(&sample).is_ok();
         let (mut end, mut from) = (0, 0);
@@ -807,7 +855,8 @@ impl Collation {
             let skipped = skipped.collect();
             let refilled = (rows - good) as u64;
             let batch = batch.slice(from, rows);
-            drop(output.send(Ok(Collated { batch, skipped, samples, refilled, numbers, keys })));
+            let whole = whole.clone().map(|batch| Whole { batch, from });
+            drop(output.send(Ok(Collated { batch, skipped, samples, refilled, numbers, keys, whole })));
             from += rows;
         }
     }
@@ -821,7 +870,7 @@ impl Collation {
         }
         let number = |pick: usize| {
             let (source, place) = self.request.picks[pick];
-            collator.ordinal(&sources[source as usize], place)
+            self.request.pass_of(source).collator.ordinal(&sources[source as usize], place)
         };
         let key = |pick: usize| self.request.row_key(pick);
         let keys = self.request.repeats.is_some().then(|| picks.clone().map(key).collect());
@@ -848,7 +897,7 @@ impl Collation {
         let mut rows = self.rows.clone();
         loop {
             for source in changed {
-                if request.cancelled.load(Relaxed) {
+                if request.is_cancelled() {
                     return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
                 }
                 let mut wanted = Vec::new();
@@ -1014,6 +1063,21 @@ fn gather_rows(codec: &Codec, sources: &[&dyn Array], selection: &Selection) -> 
 }
 
 impl Collator {
+    /// Whether another source's rows can be made into one batch with those of this source: both pack the same
+    /// columns, and deliver the others as they are stored.
+    pub(crate) fn makes_same(&self, other: &Self) -> bool {
+        let is_plain = |codec: &Codec| matches!(codec.as_gather(), Some(codec) if codec.is_plain() && codec.held().is_none());
+        let are_same_packs = match (&self.form, &other.form) {
+            (SampleForm::Packs(one), SampleForm::Packs(other)) => one == other,
+            _ => false,
+        };
+        are_same_packs
+            && [self, other].iter().all(|of| of.codecs.iter().all(is_plain) && !of.row_mask)
+            && (&self.all, &self.keys) == (&other.all, &other.keys)
+            && (self.on_bad_row, self.row_id, self.numbered)
+                == (other.on_bad_row, other.row_id, other.numbered)
+    }
+
     /// The index of the view (the set of rows for which a column is delivered) in [`Collation::views`].
     fn view(&self, column: usize) -> usize {
         match &self.form {

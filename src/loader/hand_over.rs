@@ -7,6 +7,7 @@ use forebay_base::{Error, Result};
 
 use super::admission::{Admission, Stopped};
 use super::collate::Collated;
+use super::joint::JointStep;
 use super::queue::{self, queue};
 use super::semaphore::{BatchPermit, BatchSemaphore, BytesPermit};
 use crate::monitor::Watch;
@@ -23,13 +24,15 @@ pub(crate) struct PendingBatch {
     /// The permit for the batch's memory, if its size depends on the lengths of its values. It is returned
     /// when the consumer takes the batch.
     pub(crate) memory: Option<BytesPermit>,
+    /// The step of a mix with which the batch is made, if it is.
+    pub(crate) joint: Option<Arc<JointStep>>,
 }
 
 impl PendingBatch {
     /// A batch that ends before row `end`, and the channel to which it is sent once it is made.
     pub(super) fn new(end: u64, padded: u64) -> (queue::Sender<Result<Collated>>, Self) {
         let (send, made) = queue();
-        (send, PendingBatch { made, end, padded, permit: None, memory: None })
+        (send, PendingBatch { made, end, padded, permit: None, memory: None, joint: None })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Mixes several sources (data sets) in one loader. A plan says how many rows of each source a step has.
 //!
 //! Each source has a pipe of its own; all pipes share one pool of threads and one memory budget. `join` makes
-//! one batch from the batches of the sources, `masks` checks that all sources or none make a mask for a
-//! column, and `caches` adds up the statistics of their caches.
+//! one batch from the batches of the sources, unless these are [made together](super::joint). `masks` checks
+//! that all sources or none make a mask for a column, and `caches` adds up the statistics of their caches.
 
 mod caches;
 mod join;

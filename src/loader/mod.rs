@@ -41,6 +41,7 @@ mod deny_lists;
 mod epoch;
 mod hand_over;
 mod handle;
+mod joint;
 mod keeping;
 mod lengths;
 mod lifecycle;

@@ -10,7 +10,7 @@ use forebay_arrow::array::RecordBatch;
 use forebay_base::{Error, ErrorKind, Result};
 
 use super::bad_rows::BadRow;
-use super::collate::Collated;
+use super::collate::{Collated, Whole};
 use super::hand_over::PendingBatch;
 use super::lifecycle::Reason;
 use super::pipe::BatchReceiver;
@@ -36,6 +36,8 @@ pub(super) struct Made {
     /// The number of samples of the batch, if all of them were left out and batches must keep their shape;
     /// otherwise 0.
     pub(super) lost: usize,
+    /// The batch that has the rows of all sources in the step, if the sources' rows were made together.
+    pub(super) whole: Option<Whole>,
 }
 
 /// One pass over this rank's rows of a source: its batches are taken in order. Dropping the pass stops its
@@ -136,6 +138,22 @@ impl Pass {
         Ok(Some(self.accept(taken)))
     }
 
+    /// Waits until the rows of the next batch are listed; false if they are not after `timeout`. An error is
+    /// left to [`take`](Self::take).
+    pub(super) fn is_listed(&mut self, timeout: Duration) -> Result<bool> {
+        self.check_process()?;
+        if self.pending.is_some() || !self.refill.is_empty_handed() || self.refill.waiting() == self.owed {
+            return Ok(true);
+        }
+        self.watch().begins();
+        match self.receiver.batches.recv_timeout(timeout) {
+            Ok(pending) => self.pending = Some(pending),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => {}
+        }
+        Ok(true)
+    }
+
     /// Waits for the next pending batch, and then until it is made.
     fn receive(&mut self, timeout: Duration) -> Result<Result<Collated>, RecvTimeoutError> {
         let receiver = &self.receiver;
@@ -144,12 +162,13 @@ impl Pass {
         if self.pending.is_none() {
             self.pending = Some(receiver.batches.recv_timeout(left())?);
         }
-        let Some(PendingBatch { made, .. }) = &self.pending else {
+        let Some(PendingBatch { made, joint, .. }) = &self.pending else {
             return Err(RecvTimeoutError::Disconnected);
         };
         match made.try_recv() {
             Some(made) => Ok(made),
             None => {
+                joint.iter().for_each(|joint| joint.start());
                 receiver.watch.making();
                 made.recv_timeout(left())
             }
@@ -222,7 +241,7 @@ impl Pass {
             keys: made.keys,
         };
         let lost = if made.batch.num_rows() == 0 && self.refill.keeps_shape() { made.samples } else { 0 };
-        Made { step: Step { batch: made.batch, after }, padded, lost }
+        Made { step: Step { batch: made.batch, after }, padded, lost, whole: made.whole }
     }
 
     fn cut_short(&self) -> Error {

@@ -170,6 +170,7 @@ impl Refill {
             let rows = if self.on_bad_row.refills() { made.samples } else { 1 };
             let batch = repeated(&with.row, rows)?;
             made.batch = if self.row_mask { uncounted(&batch)? } else { batch };
+            made.whole = None;
             made.numbers = with.number.into_iter().cycle().take(rows).collect();
             made.keys = with.key.map(|key| std::iter::repeat_n(key, rows).collect());
             *padded += rows as u64;

@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::collate::Collator;
+use super::joint::JointSource;
 use super::tiers::Tiers;
 use crate::batch::{Selection, ValueNumbers, cut_numbers, value_numbers};
 use crate::column::Codec;
@@ -52,6 +53,8 @@ pub(super) struct Source {
     pub(super) exchange: bool,
     /// Chooses the form in which the cache keeps images, from a sample of the data set's cells.
     pub(super) tiers: Option<Arc<Tiers>>,
+    /// The way to make batches together with the other sources of a mix, if all of them can.
+    pub(super) joint: Option<JointSource>,
 }
 
 /// The order in which the rows of a part (a run of rows of one row group) are delivered.

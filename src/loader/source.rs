@@ -9,6 +9,7 @@ use forebay_store::snapshot::TableVersion;
 use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collator;
 use super::dataset::{counted_files, read_row_ids};
+use super::joint::JointSource;
 use super::pass::{Beginning, Pass};
 use super::pipe::{OpenEngine, Planned as PlannedPass, Work};
 use super::plan::Planned;
@@ -67,6 +68,8 @@ pub(super) struct Source {
     pub(super) unkept: Option<Unkept>,
     /// The total number of rows in the data sets of the earlier sources of a mix.
     pub(super) first_number: u64,
+    /// The way to make batches together with the other sources of a mix, if all of them can.
+    pub(super) joint: Option<JointSource>,
 }
 
 impl Drop for Source {
@@ -145,6 +148,7 @@ impl Source {
             // written. In another form, such as pixels, images may take several times the planned memory.
             exchange: is_exact || form.is_some(),
             tiers: self.tiers.clone(),
+            joint: self.joint.clone(),
         })
     }
 

@@ -389,8 +389,8 @@ impl Pack {
         let ends = ends.collect();
         let (rows, skipped): (Vec<u32>, Vec<u32>) = packs.into_iter().flatten().unzip();
         let skipped = if skipped.iter().any(|values| *values > 0) { skipped } else { Vec::new() };
-        let form = PackBorders::Whole { rows: rows.into(), ends, skipped: skipped.into() };
-        PackedGroup { lengths: lengths.into(), form }
+        let lengths = rows.iter().map(|row| lengths[*row as usize]).collect();
+        PackedGroup { lengths, form: PackBorders::Whole { rows: rows.into(), ends, skipped: skipped.into() } }
     }
 
     /// Makes the packs of consecutive row groups. `lengths` has the lengths of their lists.
@@ -459,7 +459,8 @@ impl PackMarks {
 /// The packs of one row group.
 #[derive(Debug, Default)]
 pub(crate) struct PackedGroup {
-    /// The length of the list in each selected row, including the numbers before and after the list.
+    /// The lengths of lists, including the numbers before and after them: of each selected row, or, if lists
+    /// are not cut, of each row in the order of the packs.
     lengths: Box<[u32]>,
     form: PackBorders,
 }
@@ -637,9 +638,8 @@ impl SampleKind for Packs {
                 let start = pack.checked_sub(1).map_or(0, |before| ends[before]);
                 let range = start as usize..ends[pack] as usize;
                 rows.skipped.extend_from_slice(skipped.get(range.clone()).unwrap_or_default());
-                let of_pack = &all[range];
-                rows.rows.extend_from_slice(of_pack);
-                rows.lengths.extend(of_pack.iter().map(|row| of_group.lengths[*row as usize]));
+                rows.lengths.extend_from_slice(&of_group.lengths[range.clone()]);
+                rows.rows.extend_from_slice(&all[range]);
             }
         }
     }

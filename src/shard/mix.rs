@@ -211,7 +211,18 @@ impl MixedEpoch {
     /// This rank's rows of a source in a step: one share for each pass over the source that gives it rows,
     /// with the number of the pass, which is 0 for the epoch's first pass.
     pub(crate) fn share(&self, step: &MixedStep, source: usize, split: &MixSplit) -> Vec<(u64, Share)> {
-        let mine = split.mine(step);
+        self.share_of(step, source, split, &split.mine(step))
+    }
+
+    /// The shares that [`share`](Self::share) returns. `mine` has this rank's rows of each source in the
+    /// step.
+    fn share_of(
+        &self,
+        step: &MixedStep,
+        source: usize,
+        split: &MixSplit,
+        mine: &[(u64, u64)],
+    ) -> Vec<(u64, Share)> {
         let is_empty = mine.iter().all(|(from, to)| from == to);
         // A rank without rows in a step repeats an earlier row from one of its lanes, so that all ranks have
         // the same number of steps.
@@ -220,6 +231,17 @@ impl MixedEpoch {
         }
         let (from, to) = mine[source];
         self.cut(step, source, from..to, split)
+    }
+
+    /// The number of sources of which this rank has rows in a step; `None` if only one has any, or if a
+    /// source may give rows of two passes. `mine` has this rank's rows of each source in the step.
+    fn shares_in(&self, step: &MixedStep, mine: &[(u64, u64)]) -> Option<usize> {
+        let given = (0..mine.len()).filter(|source| mine[*source].0 < mine[*source].1);
+        let is_of_one_pass = |source: usize| {
+            let passes = self.passes_in(step, source);
+            passes.start() == passes.end()
+        };
+        (given.clone().count() > 1 && given.clone().all(is_of_one_pass)).then(|| given.count())
     }
 
     /// The passes over a source that contribute rows to a step.
@@ -376,6 +398,15 @@ impl Portion {
 /// number of rows.
 const NEIGHBOUR_LANES: u64 = 2;
 
+/// A step of a mix in which several sources have rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StepOfMix {
+    /// The number of the step in the run.
+    pub(crate) number: u64,
+    /// The number of sources that have rows in it.
+    pub(crate) shares: usize,
+}
+
 /// The shares of one pass, in order.
 #[derive(Clone, Debug)]
 pub(super) struct PortionShares {
@@ -385,9 +416,9 @@ pub(super) struct PortionShares {
 }
 
 impl Iterator for PortionShares {
-    type Item = Share;
+    type Item = (Share, Option<StepOfMix>);
 
-    fn next(&mut self) -> Option<Share> {
+    fn next(&mut self) -> Option<Self::Item> {
         let Portion { epoch, source, split } = &self.portion;
         let end = ((self.pass + 1) * epoch.sizes[*source]).min(epoch.course.rows()[*source]);
         loop {
@@ -396,13 +427,17 @@ impl Iterator for PortionShares {
             if next > number {
                 self.steps = epoch.course.steps_from(next);
             }
+            let number = self.steps.step();
             let step = self.steps.next()?;
             if step.before[*source] >= end {
                 return None;
             }
-            let shares = epoch.share(&step, *source, split);
+            let mine = split.mine(&step);
+            let shares = epoch.share_of(&step, *source, split, &mine);
             if let Some((_, share)) = shares.into_iter().find(|(pass, _)| *pass == self.pass) {
-                return Some(share);
+                let shares = epoch.shares_in(&step, &mine);
+                let of_mix = shares.map(|shares| StepOfMix { number: epoch.first_step + number, shares });
+                return Some((share, of_mix));
             }
         }
     }

@@ -68,7 +68,7 @@ pub(crate) use files::CountedFile;
 pub use files::SavedFiles;
 pub(crate) use kept_text::{kept_text, whole_text};
 pub use lane::{Part, Pick};
-pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run};
+pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run, StepOfMix};
 pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub(crate) use mixing::{parts_of_a_batch, row_groups_of_step};
 pub use order::EpochOrder;

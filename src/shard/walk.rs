@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::cursor::Cursor;
 use super::deal::Deals;
 use super::lane::{Part, Pick};
-use super::mix::PortionShares;
+use super::mix::{PortionShares, StepOfMix};
 use super::order::EpochOrder;
 use super::skips::Skips;
 use super::slots::Slots;
@@ -32,6 +32,8 @@ pub struct PlannedStep {
     pub padded: u64,
     /// The global row at which the next step begins.
     pub end: u64,
+    /// The step of a mix that the batch is a share of, if other sources have shares of it too.
+    pub(crate) of_mix: Option<StepOfMix>,
 }
 
 /// An iterator over the [steps](PlannedStep) of one rank.
@@ -64,14 +66,14 @@ enum Shares {
 }
 
 impl Iterator for Shares {
-    type Item = Share;
+    type Item = (Share, Option<StepOfMix>);
 
-    fn next(&mut self) -> Option<Share> {
+    fn next(&mut self) -> Option<Self::Item> {
         match self {
             Shares::Even { split, skips, start } => {
                 let share = skips.share(split, *start)?;
                 *start = share.end;
-                Some(share)
+                Some((share, None))
             }
             Shares::Portion(shares) => shares.next(),
         }
@@ -141,9 +143,10 @@ impl Iterator for Walk {
     type Item = PlannedStep;
 
     fn next(&mut self) -> Option<PlannedStep> {
-        let share = self.shares.next()?;
+        let (share, of_mix) = self.shares.next()?;
         let rows = share.spans.iter().map(|span| span.to - span.from).sum();
-        let mut step = PlannedStep { rows, padded: share.padded, end: share.end, ..PlannedStep::default() };
+        let (padded, end) = (share.padded, share.end);
+        let mut step = PlannedStep { rows, padded, end, of_mix, ..PlannedStep::default() };
         for span in &share.spans {
             let state = &mut self.lanes[span.lane as usize];
             let LaneState { slots, cursor } = state.get_or_insert_with(|| LaneState {

@@ -6,6 +6,7 @@ mod kit;
 mod laws;
 mod loader;
 mod mix;
+mod mix_joint;
 mod mix_left_out;
 mod mix_samples;
 mod models;

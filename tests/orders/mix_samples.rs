@@ -46,7 +46,14 @@ struct SampledSource {
 }
 
 impl SampledSource {
-    fn draw(draw: &mut Draw, folder: &Path, at: u64, (lanes, length): (u32, u32)) -> Self {
+    /// Draws a source; `packs` has the packs that it shares with the other sources, if it does.
+    fn draw(
+        draw: &mut Draw,
+        folder: &Path,
+        at: u64,
+        (lanes, length): (u32, u32),
+        packs: Option<&Samples>,
+    ) -> Self {
         let folder = folder.join(at.to_string());
         std::fs::create_dir_all(&folder).unwrap();
         let files: Vec<u64> = (0..1 + draw.below(2)).map(|_| 60 + draw.below(150)).collect();
@@ -59,6 +66,7 @@ impl SampledSource {
             3 => Pack::best_fit(["tokens"], length).into(),
             _ => Bucket::tokens("tokens", 8 + draw.below(40)).max_rows(1 + draw.below(6) as u32).into(),
         };
+        let kind = packs.cloned().unwrap_or(kind);
         let pictures = Pictures::draw(draw, &format!("picture{at}"), &kind);
         write_with(draw, &folder, (&files, group), &pictures);
         let shuffle = match draw.below(3) {
@@ -183,8 +191,11 @@ impl Topology {
     fn draw(draw: &mut Draw, folder: &Path) -> Self {
         let lanes = 1 + draw.below(3) as u32;
         let same = (lanes, 8 + draw.below(25) as u32);
-        let sources: Vec<SampledSource> =
-            (0..1 + draw.below(3)).map(|at| SampledSource::draw(draw, folder, at, same)).collect();
+        // Sources with the same packs make the batch of a step together.
+        let packs = (draw.below(3) == 0).then(|| Pack::best_fit(["tokens"], same.1).into());
+        let sources: Vec<SampledSource> = (0..1 + draw.below(3))
+            .map(|at| SampledSource::draw(draw, folder, at, same, packs.as_ref()))
+            .collect();
         let mut spec = LoaderSpec::default();
         spec.stop = if draw.below(2) == 0 { Stop::First } else { Stop::Last };
         spec.repeat = draw.below(2) == 0;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use forebay_arrow::datatypes::DataType;
 use forebay_base::{Error, ErrorKind, Result};
 use serde_json::Value;
 
@@ -11,10 +12,12 @@ use super::mixing::{OF_MIXES, of_mixes};
 use super::settle::{Settled, SourceShare};
 use super::start::monitor;
 use crate::loader::handle::{Loader, of_source};
+use crate::loader::joint::{JointSource, JointSteps};
 use crate::loader::machine::{default_memory, processors};
 use crate::loader::mix::{Delivered, Joiner, MixWeights, Mixture, check_masks, weights};
 use crate::loader::plan::RankPlan;
 use crate::loader::sizing::words;
+use crate::loader::source::Source;
 use crate::loader::sources::Sources;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::{self, IoRuntime};
@@ -246,8 +249,27 @@ impl CheckedMix {
             first_number += stored;
             source
         });
+        let mut started: Vec<Source> = started.collect();
+        join_steps(&mut started);
         let mixture = Mixture::new(joiner, spec, MixWeights { given, means }, run, split.lanes, first);
         Ok(Loader { sources: Sources::mixed(started, mixture) })
+    }
+}
+
+/// Lets the sources of a mix make the batch of a step together, if all of them make the same columns.
+fn join_steps(sources: &mut [Source]) {
+    let stored = |source: &Source| source.fetcher.reads.projection.schema().clone();
+    let types = |source: &Source| -> Vec<DataType> {
+        stored(source).fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    let Some((first, others)) = sources.split_first() else { return };
+    let is_same = |other: &Source| first.collator.makes_same(&other.collator) && types(first) == types(other);
+    if others.is_empty() || !others.iter().all(is_same) {
+        return;
+    }
+    let steps = Arc::<JointSteps>::default();
+    for (number, source) in sources.iter_mut().enumerate() {
+        source.joint = Some(JointSource { steps: steps.clone(), number });
     }
 }
 
@@ -388,4 +410,48 @@ fn divide(
         Ok(CheckedSource { settled: settled.map_err(of_source(at))?, builder, io, stored })
     });
     divided.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use forebay_arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch};
+    use forebay_arrow::datatypes::Int32Type;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+    use crate::Dataset;
+    use crate::samples::{Bucket, Pack};
+
+    #[test]
+    fn sources_with_the_same_packs_make_the_batch_of_a_step_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        let lists = (0..100).map(|id| Some((0..1 + id % 3).map(Some)));
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists));
+        let batch = RecordBatch::try_from_iter([("id", ids), ("list", lists)]).unwrap();
+        let file = File::create(folder.path().join("a.parquet")).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let dataset = Dataset::open(folder.path()).unwrap();
+        let packs =
+            |length: u32| dataset.loader().columns(["id", "list"]).samples(Pack::best_fit(["list"], length));
+        let buckets = || dataset.loader().samples(Bucket::tokens("list", 16));
+        let are_joint = |sources: [LoaderBuilder; 2]| {
+            let mix = Loader::mix(sources.map(|source| (source, 1.0))).unwrap();
+            let mix = mix.batch_size(4).memory(64 << 20).build().unwrap();
+            let numbers = mix.sources.all().iter().map(|source| Some(source.joint.as_ref()?.number));
+            match numbers.collect::<Option<Vec<_>>>() {
+                Some(numbers) => numbers == [0, 1],
+                None => false,
+            }
+        };
+        assert!(are_joint([packs(8), packs(8)]));
+        assert!(!are_joint([packs(8), packs(8).fill_null("id", 0)]));
+        assert!(!are_joint([packs(8), packs(8).columns(["list"])]));
+        assert!(!are_joint([packs(8), packs(8).on_bad_row(crate::OnBadRow::skip(3))]));
+        assert!(!are_joint([buckets(), buckets()]));
+    }
 }

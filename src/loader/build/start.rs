@@ -146,6 +146,7 @@ impl LoaderBuilder {
             tiers,
             unkept: settled.unkept,
             first_number,
+            joint: None,
         }
     }
 

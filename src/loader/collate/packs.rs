@@ -24,7 +24,7 @@ pub(crate) const SEGMENT_IDS: &str = "segment_ids";
 pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
 
 /// How lists are joined into packs.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct PackShape {
     /// The number of values in a pack.
     length: usize,
@@ -36,7 +36,7 @@ pub(crate) struct PackShape {
 }
 
 /// How a column is packed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct PackedColumn {
     /// The filler after the last list of a pack.
     value: f64,

@@ -17,7 +17,7 @@ use forebay_base::{Error, ErrorKind, Result};
 
 use super::feed::Feed;
 use crate::loader::bad_rows::{BadRow, OnBadRow};
-use crate::loader::collate::Collated;
+use crate::loader::collate::{Collated, Whole};
 use crate::loader::lifecycle::Reason;
 use crate::loader::mix::Mixture;
 use crate::loader::pass::{Made, Pass, Step, ended, nothing_to_deliver};
@@ -226,21 +226,39 @@ impl Course {
             }
         }
         let began = Instant::now();
-        while let Some(&(source, pass)) = self.awaited.front() {
-            if !self.feeds[source].is_in(pass) {
-                self.check_last_begun(generation)?;
-                self.feeds[source].end();
-                let begun = self.begin_pass(PassPlace { source, pass, row: 0, skipped: 0 })?;
-                self.feeds[source] = Feed::new(pass, Some(begun));
+        let left = || timeout.saturating_sub(began.elapsed());
+        // The rows of all sources are listed before the first is waited for, since they may be made together.
+        for at in 0..self.awaited.len() {
+            let (source, pass) = self.awaited[at];
+            let is_second = self.awaited.iter().take(at).any(|(other, _)| *other == source);
+            if !is_second {
+                self.enter(source, pass, generation)?;
+                if !self.feeds[source].is_listed(left())? {
+                    return Ok(false);
+                }
             }
-            let left = timeout.saturating_sub(began.elapsed());
-            let taken = self.feeds[source].take(left);
+        }
+        while let Some(&(source, pass)) = self.awaited.front() {
+            self.enter(source, pass, generation)?;
+            let taken = self.feeds[source].take(left());
             self.bad.extend(self.feeds[source].found().into_iter().map(|bad| bad.until(self.row)));
             let Some(made) = taken? else { return Ok(false) };
             self.taken.push((source, made));
             self.awaited.pop_front();
         }
         self.join().map(|()| true)
+    }
+
+    /// Begins a pass over a source, unless it is under way.
+    fn enter(&mut self, source: usize, pass: u64, generation: u64) -> Result<()> {
+        if self.feeds[source].is_in(pass) {
+            return Ok(());
+        }
+        self.check_last_begun(generation)?;
+        self.feeds[source].end();
+        let begun = self.begin_pass(PassPlace { source, pass, row: 0, skipped: 0 })?;
+        self.feeds[source] = Feed::new(pass, Some(begun));
+        Ok(())
     }
 
     /// Fails if another epoch was begun since. A new pass of this epoch would end a pass of the other.
@@ -268,9 +286,10 @@ impl Course {
         let parts: Vec<(usize, usize)> =
             taken.iter().map(|(_, made)| (made.step.batch.num_rows(), made.lost)).collect();
         let lost: usize = parts.iter().map(|(_, lost)| lost).sum();
+        let whole = whole_of(&taken);
         let batches: Vec<(usize, RecordBatch)> =
             taken.into_iter().map(|(source, made)| (source, made.step.batch)).collect();
-        let mut batch = self.mixture.joiner.join(&batches)?;
+        let mut batch = self.mixture.joiner.join(&batches, whole)?;
         let refilled = if batch.num_rows() > 0 { lost } else { 0 };
         if refilled > 0 {
             let kept = nearest_for_lost(&parts);
@@ -286,6 +305,7 @@ impl Course {
             refilled: refilled as u64,
             numbers: numbers.into(),
             keys: Some(keys.into()),
+            whole: None,
         };
         self.joined.push_back(Joined {
             next: CoursePlace { step: self.steps.step(), skipped: self.skipped.clone() },
@@ -364,6 +384,17 @@ impl Course {
         };
         Step { batch: made.batch, after }
     }
+}
+
+/// The batch that has the rows of all sources in a step, if they were made together.
+fn whole_of(taken: &[(usize, Made)]) -> Option<RecordBatch> {
+    let Whole { batch, from } = taken.first()?.1.whole.as_ref()?;
+    let mut end = *from;
+    for (_, made) in taken {
+        let of = made.whole.as_ref().filter(|of| Arc::ptr_eq(&of.batch, batch) && of.from == end)?;
+        end = of.from + made.step.batch.num_rows();
+    }
+    Some(batch.slice(*from, end - from))
 }
 
 /// The indices of the rows to deliver from a joined batch. In place of each row that a source left out, the

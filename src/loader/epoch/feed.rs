@@ -36,6 +36,11 @@ impl Feed {
         self.pass.as_ref().map_or(Ok(()), Pass::check_process)
     }
 
+    /// Waits until the rows of the next batch of the pass are listed; false if they are not after `timeout`.
+    pub(super) fn is_listed(&mut self, timeout: Duration) -> Result<bool> {
+        self.pass.as_mut().map_or(Ok(true), |pass| pass.is_listed(timeout))
+    }
+
     /// Takes the next batch of the pass; `None` if it has not arrived in time.
     pub(super) fn take(&mut self, timeout: Duration) -> Result<Option<Made>> {
         let Some(pass) = &mut self.pass else {

@@ -66,11 +66,24 @@ impl Joiner {
         Ok(Joiner { schema: Arc::new(Schema::new(fields)), places, numbered })
     }
 
-    /// Joins batches of sources into one, in their order.
-    pub(in crate::loader) fn join(&self, batches: &[(usize, RecordBatch)]) -> Result<RecordBatch> {
+    /// Joins batches of sources into one, in their order. `whole` is a batch that has the rows of all of them
+    /// already, if there is one.
+    pub(in crate::loader) fn join(
+        &self,
+        batches: &[(usize, RecordBatch)],
+        whole: Option<RecordBatch>,
+    ) -> Result<RecordBatch> {
         let rows: usize = batches.iter().map(|(_, batch)| batch.num_rows()).sum();
         let stored = self.schema.fields().len() - usize::from(self.numbered);
         let column = |number: usize| -> Result<ArrayRef> {
+            // Sources whose rows are made together have the same columns.
+            let places = batches.first().map(|(source, _)| &self.places[*source]);
+            if let (Some(whole), Some(places)) = (&whole, places) {
+                return Ok(match places[number] {
+                    Some(place) => whole.column(place).clone(),
+                    None => new_null_array(self.schema.field(number).data_type(), rows),
+                });
+            }
             let of = |(source, batch): &(usize, RecordBatch)| match self.places[*source][number] {
                 Some(place) => batch.column(place).clone(),
                 None => new_null_array(self.schema.field(number).data_type(), batch.num_rows()),

@@ -187,13 +187,15 @@ proptest! {
             let portion = Portion { epoch: Arc::new(epoch.clone()), source, split };
             let size = epoch.sizes[source];
             for pass in 0..epoch.passes_of(source) {
-                let shares: Vec<Share> = portion.shares(epoch.passes[source] + pass, 0).collect();
+                let shares: Vec<Share> =
+                    portion.shares(epoch.passes[source] + pass, 0).map(|(share, _)| share).collect();
                 let expected = all.iter().flat_map(|step| epoch.share(step, source, &split));
                 let expected: Vec<Share> = expected.filter(|(of, _)| *of == pass).map(|(_, share)| share).collect();
                 prop_assert_eq!(&shares, &expected);
                 let before = epoch.taken_before(at)[source];
                 if before / size == pass {
-                    let later: Vec<Share> = portion.shares(epoch.passes[source] + pass, before % size).collect();
+                    let later = portion.shares(epoch.passes[source] + pass, before % size);
+                    let later: Vec<Share> = later.map(|(share, _)| share).collect();
                     let skipped = all[..at as usize].iter().flat_map(|step| epoch.share(step, source, &split));
                     let skipped = skipped.filter(|(of, _)| *of == pass).count();
                     prop_assert_eq!(&later[..], &shares[skipped..]);
@@ -228,7 +230,8 @@ proptest! {
             let (size, before) = (epoch.sizes[source], epoch.taken_before(at)[source]);
             for pass in before / size..epoch.passes_of(source) {
                 let start = if pass == before / size { before % size } else { 0 };
-                let shares: Vec<Share> = portion.shares(epoch.passes[source] + pass, start).collect();
+                let shares: Vec<Share> =
+                    portion.shares(epoch.passes[source] + pass, start).map(|(share, _)| share).collect();
                 let expected = left.iter().flat_map(|step| epoch.share(step, source, &split));
                 let expected: Vec<Share> = expected.filter(|(of, _)| *of == pass).map(|(_, share)| share).collect();
                 prop_assert_eq!(shares, expected);
