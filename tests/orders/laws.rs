@@ -6,6 +6,7 @@
     reason = "a helper of a test stops it; figures are shown"
 )]
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use forebay::plan::{Deals, EpochOrder, OrderSpec, Part, PlannedStep, Split, Walk};
@@ -23,10 +24,20 @@ struct OrderCase {
     epoch: u64,
     /// The number of costs by which the order is balanced.
     costs: u64,
+    /// The order, once it is made.
+    made: OnceCell<EpochOrder>,
 }
 
 impl OrderCase {
-    fn order(&self) -> EpochOrder {
+    fn new(groups: Vec<u32>, shuffle: Shuffle, lanes: u32, epoch: u64) -> Self {
+        OrderCase { groups, shuffle, lanes, epoch, costs: 0, made: OnceCell::new() }
+    }
+
+    fn order(&self) -> &EpochOrder {
+        self.made.get_or_init(|| self.make())
+    }
+
+    fn make(&self) -> EpochOrder {
         let spec = OrderSpec::new(&self.shuffle, &self.groups, self.lanes, 64);
         let cost = |of: u64, group: usize, row: u32| (u64::from(row) * (7 + of) + group as u64) % 50;
         let costs_of = |of: u64| -> Vec<Vec<f32>> {
@@ -54,7 +65,7 @@ impl OrderCase {
     }
 
     fn walk(&self, split: Split, start: u64) -> Vec<PlannedStep> {
-        Walk::new(&self.order(), split, start).collect()
+        Walk::new(self.order(), split, start).collect()
     }
 
     /// The rows of each step from row `start` on, over all ranks, without repeated rows.
@@ -106,7 +117,7 @@ fn cases() -> impl Strategy<Value = OrderCase> {
             (Some(Some(window)), None) => Shuffle::seeded(seed).window_rows(window),
             (Some(Some(window)), Some(rows)) => Shuffle::seeded(seed).window_rows(window).piece_rows(rows),
         };
-        OrderCase { groups, shuffle, lanes, epoch, costs }
+        OrderCase { costs, ..OrderCase::new(groups, shuffle, lanes, epoch) }
     })
 }
 
@@ -248,7 +259,7 @@ proptest! {
         let whole = case.steps(rank, world, batch, false, 0);
         let k = (whole.len() as f64 * at) as usize;
         let start = if k == 0 { 0 } else { whole[k - 1].end };
-        let order = case.order();
+        let order = case.order().clone();
         let deals = Deals::new(move || order.clone());
         if are_plain {
             deals.leave_plain();
@@ -281,7 +292,7 @@ proptest! {
         let split = case.split(rank, 4, batch, false);
         let mut held: HashSet<Part> = HashSet::new();
         let mut ever: HashSet<Part> = HashSet::new();
-        for (step, scouted) in Walk::new(&order, split, 0).zip(Walk::scout(&order, split, 0)) {
+        for (step, scouted) in Walk::new(order, split, 0).zip(Walk::scout(order, split, 0)) {
             prop_assert_eq!(&step.entering, &scouted.entering);
             prop_assert_eq!(step.end, scouted.end);
             for part in &step.entering {
@@ -303,12 +314,8 @@ proptest! {
 /// Law 1: the order is pinned. A change of one of these hashes is a change of the contract.
 #[test]
 fn the_order_of_a_known_data_set_never_changes() {
-    let case = |rows, groups, window, epoch| OrderCase {
-        groups: vec![rows; groups],
-        shuffle: Shuffle::seeded(17).window_rows(window),
-        lanes: 4,
-        epoch,
-        costs: 0,
+    let case = |rows, groups, window, epoch| {
+        OrderCase::new(vec![rows; groups], Shuffle::seeded(17).window_rows(window), 4, epoch)
     };
     for (case, pinned) in [
         (case(100, 50, 1_000, 3), "00317f58a7bebb45"),
@@ -341,12 +348,12 @@ const BATCH: u64 = 256;
 fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> OrderCase {
     let rows = CLASSES * ROWS_PER_CLASS;
     let groups = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
-    OrderCase { groups, shuffle, lanes: 1, epoch, costs: 0 }
+    OrderCase::new(groups, shuffle, 1, epoch)
 }
 
 /// The mean number of distinct classes in a batch, over `steps` batches after the first `skipped`.
 fn distinct_classes(case: &OrderCase, skipped: u64, steps: usize) -> f64 {
-    let walk = Walk::new(&case.order(), case.split(0, 1, BATCH, true), skipped * BATCH);
+    let walk = Walk::new(case.order(), case.split(0, 1, BATCH, true), skipped * BATCH);
     let class = |(group, row): Row| (group * GROUP + row) / ROWS_PER_CLASS;
     let per_batch =
         walk.take(steps).map(|step| rows_of(&step).into_iter().map(class).collect::<HashSet<_>>().len());
@@ -407,7 +414,7 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
         (1, 5_000, 100, 8),
     ] {
         let shuffle = Shuffle::seeded(1).window_rows(window);
-        let case = OrderCase { groups: vec![rows; groups], shuffle, lanes: 1, epoch: 0, costs: 0 };
+        let case = OrderCase::new(vec![rows; groups], shuffle, 1, 0);
         let mut asked = 0.0;
         let mut latest = 0.0_f64;
         for (dealt, step) in case.steps(0, 1, batch, true, 0).iter().enumerate() {
@@ -427,10 +434,10 @@ fn the_window_fills_no_faster_than_a_link_of_1_5_times_the_demand() {
 #[test]
 fn a_window_that_holds_the_data_set_deals_a_uniform_permutation_after_the_first_epoch() {
     let shuffle = Shuffle::seeded(3).window_rows(500);
-    let case = OrderCase { groups: vec![50; 10], shuffle, lanes: 1, epoch: 1, costs: 0 };
+    let case = OrderCase::new(vec![50; 10], shuffle, 1, 1);
     let steps = case.steps(0, 1, 50, false, 0);
     assert_eq!(steps[0].entering.len(), 10, "all of it is mixed at once");
-    let in_the_first = OrderCase { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
+    let in_the_first = OrderCase::new(case.groups, shuffle, 1, 0).steps(0, 1, 50, false, 0)[0].entering.len();
     assert!(in_the_first < 10, "{in_the_first}");
 }
 
