@@ -873,3 +873,24 @@ def test_a_source_has_at_most_its_passes(folders: tuple[Path, Path]) -> None:
     assert given(2) == given([None, 2]) == [1_000, 600]
     with pytest.raises(fb.InvalidError, match="max_passes must be"):
         given("2")
+
+
+@pytest.mark.parametrize("weights", [(1, 5), (1, 1)])
+def test_the_memory_that_an_error_asks_for_is_enough(tmp_path: Path, weights: tuple[int, int]) -> None:
+    for name in "ab":
+        pq.write_table(pa.table({"tokens": [[1] * (n % 60) for n in range(50)]}), tmp_path / f"{name}.parquet")
+
+    def mix(memory: str) -> fb.Mix:
+        sources = [fb.Loader(tmp_path / f"{name}.parquet", samples=fb.Pack("tokens", 256)) for name in "ab"]
+        return fb.Mix(list(zip(sources, weights, strict=True)), batch_size=300, memory=memory)
+
+    refused = 0
+    for memory in range(1, 14):
+        try:
+            mix(f"{memory}MiB").close()
+        except fb.TooLargeError as error:
+            refused += 1
+            found = re.search(r"raise memory to ([\d.]+) MiB", str(error))
+            assert found and float(found[1]) > memory, error
+            mix(f"{found[1]}MiB").close()
+    assert refused > 3

@@ -185,7 +185,7 @@ def test_numbers_stand_before_and_after_the_lists_of_each_column(documents: Path
 def test_a_list_that_does_not_fit_with_what_stands_around_it_is_refused(documents: Path, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": pa.array([[1, 2, 3]], pa.list_(pa.int8())), "n": [2]}), tmp_path / "t.parquet")
     fb.Loader(tmp_path, samples=fb.Pack("x", 5, split=False, bos=1, eos=2))
-    with pytest.raises(fb.InvalidError, match='column "x": a list of 3 values with bos and eos does not fit a pack of 4'):
+    with pytest.raises(fb.BadRowError, match='column "x": a list of 3 values with bos and eos does not fit a pack of 4'):
         fb.Loader(tmp_path, samples=fb.Pack("x", 4, split=False, bos=1, eos=2))
     with pytest.raises(fb.BadRowError, match="a list of 3 values, where packs were planned with 2"):
         list(fb.Loader(tmp_path, samples=fb.Pack("x", 4, lengths="n", eos=2)))
@@ -497,12 +497,12 @@ def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
         made(fb.Pack("tokens", 8), columns=["labels"])
     with pytest.raises(fb.InvalidError, match='"tokens": `cast` names the column, which is packed'):
         made(fb.Pack("tokens", 8), cast={"tokens": "int64"})
-    with pytest.raises(fb.InvalidError, match='row group 0, row .*"tokens": a list of .* does not fit a pack of 8.*truncate'):
+    with pytest.raises(fb.BadRowError, match='row group 0, row .*"tokens": a list of .* does not fit a pack of 8.*truncate'):
         made(fb.Pack("tokens", 8, split=False))
     for value in (0.5, {"tokens": 0.5}):
         with pytest.raises(fb.InvalidError, match="cannot be filled up"):
             made(fb.Pack("tokens", 8, value=value))
-    with pytest.raises(fb.InvalidError, match='row group 0, row .*"n": a row of .* does not fit a bucket of 30.*tokens.*Skip'):
+    with pytest.raises(fb.BadRowError, match='row group 0, row .*"n": a row of .* does not fit a bucket of 30.*tokens.*Skip'):
         made(fb.Bucket("n", tokens=30))
     with pytest.raises(fb.UnknownColumnError, match="token"):
         made(fb.Pack("token", 8))

@@ -129,6 +129,16 @@ impl Batches {
         self.bytes / self.rows.max(1)
     }
 
+    /// The bytes that a batch takes while it is made.
+    fn bytes_of_each(self) -> u64 {
+        self.bytes.max(1).saturating_add(self.rows.saturating_mul(PLACE_BYTES))
+    }
+
+    /// The bytes of the fewest batches with which a loader works. The budget must be larger.
+    fn least(self) -> u64 {
+        (1 + BATCHES_BEYOND_QUEUE).saturating_mul(self.bytes_of_each())
+    }
+
     /// Returns these batches with `rows` rows instead.
     pub(super) fn of_rows(self, rows: u64) -> Self {
         let beside_rows = self.beside_rows / self.rows.max(1) * rows;
@@ -163,8 +173,8 @@ impl Sizing {
     pub(super) fn new(memory: u64, batches: Batches) -> Result<Self> {
         let Batches { rows, bytes, grouping, uses_workspace, .. } = batches;
         let made_together = bytes.max(1);
-        let bytes = made_together.saturating_add(rows.saturating_mul(PLACE_BYTES));
-        let least = (1 + BATCHES_BEYOND_QUEUE).saturating_mul(bytes);
+        let bytes = batches.bytes_of_each();
+        let least = batches.least();
         if least >= memory {
             let fits = memory / (2 * (1 + BATCHES_BEYOND_QUEUE)) / (bytes / rows).max(1);
             let cause = format!(
@@ -429,7 +439,7 @@ impl Sizing {
     /// depends on the budget, so the result is found by trying larger and larger budgets.
     fn total_from(&self, memory: u64, bytes: u64) -> u64 {
         let Asked { batches, beside, .. } = self.asked;
-        let mut memory = memory.max(bytes);
+        let mut memory = memory.max(bytes).max(batches.least().saturating_add(1));
         for _ in 0..MAX_TRIES {
             let left = Sizing::new(memory, batches).map_or(0, |sizing| sizing.row_groups);
             let left = left.saturating_sub(beside);

@@ -51,7 +51,7 @@ impl Samples {
         match (why, self) {
             (Unfit::TooLong(length), Samples::Packs(pack)) => {
                 let cause = pack.too_long(length);
-                Error::invalid(cause)
+                Error::new(ErrorKind::BadRow, cause)
                     .hint("use longer packs, split long lists, or cut them off with `truncate`")
             }
             (Unfit::TooLong(length), Samples::Buckets(bucket)) => {
@@ -63,7 +63,7 @@ impl Samples {
                         format!("a row of {length} values, once padded to a multiple of {multiple},")
                     }
                 };
-                Error::invalid(format!("{row} does not fit a bucket of {most}"))
+                Error::new(ErrorKind::BadRow, format!("{row} does not fit a bucket of {most}"))
                     .hint("give buckets more `tokens`, or leave longer rows out with `filter` or `deny`")
             }
             (Unfit::TooLong(_) | Unfit::NoLength, _) => {

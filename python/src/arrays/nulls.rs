@@ -97,6 +97,9 @@ fn is_tensor(field: &Field) -> bool {
 }
 
 fn moves_of_a_mix(field: &Field) -> String {
+    if field.name() == "row_id" {
+        return "set row_id=True in the loaders of all sources, or of none".to_owned();
+    }
     let is_mask = *field.data_type() == DataType::Boolean;
     let name = field.name().strip_suffix(".mask").filter(|_| is_mask).unwrap_or(field.name());
     // A name with a dot may be that of a view of an image, which `columns` cannot leave out.

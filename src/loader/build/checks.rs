@@ -4,6 +4,7 @@ use forebay_base::{Error, Result};
 
 use super::LoaderBuilder;
 use super::mixing::of_mixes;
+use super::places::of_column;
 use crate::loader::machine::processors;
 use crate::loader::spec::LoaderSpec;
 use crate::samples::{Across, Samples};
@@ -83,9 +84,10 @@ impl LoaderBuilder {
             };
             return Err(Error::invalid(cause).hint(format!("{hint}{within}")));
         }
-        if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
-            return Err(Error::invalid("all lists are empty, so there is nothing to pack")
-                .hint("pack another column, or write rows with values"));
+        if let (0, Samples::Packs(pack)) = (rows, &self.spec.samples) {
+            return Err(Error::invalid("all lists are empty or left out, so there is nothing to pack")
+                .hint("pack another column, or write lists with values: a list that is null is a bad row")
+                .at(of_column(pack.columns().first().map_or("", String::as_str))));
         }
         if rows == 0 {
             let error = Error::invalid("no row is selected");
