@@ -113,9 +113,11 @@ impl DrawnMix {
     }
 }
 
-/// The rest of an epoch: each column of each step with the row that it reaches, and then the bad rows or the
-/// error at its end.
-fn rest(loader: &Loader, mut epoch: Epoch) -> (Vec<(u64, Vec<Vec<i64>>)>, Vec<String>) {
+/// A step: the row of the epoch that it reaches, and the numbers of each column.
+type Step = (u64, Vec<Vec<i64>>);
+
+/// The rest of an epoch: its steps, and then the bad rows or the error at its end.
+fn rest(loader: &Loader, mut epoch: Epoch) -> (Vec<Step>, Vec<String>) {
     let (mut steps, mut ends) = (Vec::new(), Vec::new());
     for batch in epoch.by_ref() {
         match batch {
