@@ -102,8 +102,8 @@ impl DrawnMix {
             let loader = dataset.loader().columns(["n", "tokens"]).samples(self.pack.clone());
             let loader = loader.shuffle(self.shuffle).row_id(true).on_bad_row(self.on_bad_row);
             let loader = match &self.denied {
-                Some((from, deny)) if at == 0 => loader.deny_from(*from, deny.clone()),
-                _ => loader,
+                Some((from, deny)) => loader.deny_from(*from, deny.clone()),
+                None => loader,
             };
             (if apart && at == 1 { loader.fill_null("n", 0) } else { loader }, *weight)
         };
