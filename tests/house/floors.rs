@@ -19,7 +19,7 @@ const FLOORS: [&[&str]; 6] = [
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before
 /// its own line.
-const LOADER: [&[&str]; 19] = [
+const LOADER: [&[&str]; 20] = [
     // Plain values, and state that threads share. Each of these files stands for itself.
     &["slot"],
     &[
@@ -41,6 +41,7 @@ const LOADER: [&[&str]; 19] = [
     &["lengths", "mix", "petastorm", "repack"],
     &["collate", "plan", "rewind", "tiers"],
     // From row groups to batches that are being made.
+    &["joint"],
     &["row_groups", "hand_over", "refill"],
     &["prefetch"],
     &["staying", "withheld"],
