@@ -3,6 +3,8 @@ weight."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
 from collections.abc import Iterable, Mapping, Set
@@ -139,7 +141,7 @@ class Mix(Loader):
     _is_mix = True
     _plan = MixPlan
 
-    @explained
+    @functools.partial(explained, of_sources=frozenset(inspect.signature(Loader).parameters))
     def __init__(
         self,
         sources: Iterable[tuple[Loader | Dataset | Location | Iterable[Location], float]],

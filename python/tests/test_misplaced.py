@@ -45,6 +45,12 @@ def test_a_misspelt_keyword_is_answered_with_the_nearest(plain: Path, keyword: s
         fb.Loader(plain, zebra=1)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize("keyword", ["row_mask", "filter", "columns", "cache"])
+def test_an_option_of_the_sources_is_sent_to_their_loaders(plain: Path, keyword: str) -> None:
+    with pytest.raises(TypeError, match=rf"Mix\(\) has no option {keyword} \(pass {keyword}= to the loaders of the sources"):
+        fb.Mix([(plain, 1)], **{keyword: None})  # type: ignore[arg-type]
+
+
 def test_a_null_mask_that_is_no_list_is_told_what_one_is(plain: Path) -> None:
     with pytest.raises(fb.InvalidError, match=r'null_mask must be a list of names, got True \(pass \["name"\]'):
         fb.Loader(plain, null_mask=True)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import ParamSpec, TypeVar
 
 __all__: list[str] = []
@@ -63,15 +63,16 @@ _OF_OTHERS = {
 }
 
 
-def explained(function: Callable[P, R]) -> Callable[P, R]:
-    """Wraps the constructor of a loader, so that the error for an unknown option says what to use instead."""
+def explained(function: Callable[P, R], of_sources: Set[str] = frozenset()) -> Callable[P, R]:
+    """Wraps the constructor of a loader, so that the error for an unknown option says what to use instead.
+    ``of_sources`` are the options that the loaders of a mix's sources have."""
     known = function.__kwdefaults__ or {}
     of_place = set(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> R:
         for name in options:
-            if name not in of_place and (move := _next_move(name, known)):
+            if name not in of_place and (move := _next_move(name, known, of_sources)):
                 kind = function.__qualname__.removesuffix(".__init__")
                 raise TypeError(f"forebay.{kind}() has no option {name} ({move})")
         return function(*args, **options)
@@ -80,10 +81,12 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _next_move(name: str, known: Iterable[str]) -> str | None:
-    """The advice for an unknown option: its counterpart here, or a known option with a similar name; ``None``
-    if there is neither."""
+def _next_move(name: str, known: Iterable[str], of_sources: Set[str]) -> str | None:
+    """The advice for an unknown option: its counterpart here, the loader that takes it, or a known option with a
+    similar name; ``None`` if there is none of these."""
     if name in _OF_OTHERS:
         return _OF_OTHERS[name]
+    if name in of_sources:
+        return f"pass {name}= to the loaders of the sources"
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]}=?" if near else None
