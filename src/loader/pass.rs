@@ -146,22 +146,22 @@ impl Pass {
             return Ok(true);
         }
         self.watch().begins();
-        match self.receiver.batches.recv_timeout(timeout) {
-            Ok(pending) => self.pending = Some(pending),
-            Err(RecvTimeoutError::Timeout) => return Ok(false),
-            Err(RecvTimeoutError::Disconnected) => {}
+        Ok(!matches!(self.await_listed(timeout), Err(RecvTimeoutError::Timeout)))
+    }
+
+    /// Waits for the next pending batch, whose rows are listed.
+    fn await_listed(&mut self, timeout: Duration) -> Result<(), RecvTimeoutError> {
+        if self.pending.is_none() {
+            self.pending = Some(self.receiver.batches.recv_timeout(timeout)?);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Waits for the next pending batch, and then until it is made.
     fn receive(&mut self, timeout: Duration) -> Result<Result<Collated>, RecvTimeoutError> {
-        let receiver = &self.receiver;
         let began = Instant::now();
         let left = || timeout.saturating_sub(began.elapsed());
-        if self.pending.is_none() {
-            self.pending = Some(receiver.batches.recv_timeout(left())?);
-        }
+        self.await_listed(left())?;
         let Some(PendingBatch { made, joint, .. }) = &self.pending else {
             return Err(RecvTimeoutError::Disconnected);
         };
@@ -169,7 +169,7 @@ impl Pass {
             Some(made) => Ok(made),
             None => {
                 joint.iter().for_each(|joint| joint.start());
-                receiver.watch.making();
+                self.receiver.watch.making();
                 made.recv_timeout(left())
             }
         }

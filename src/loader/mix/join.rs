@@ -67,7 +67,7 @@ impl Joiner {
     }
 
     /// Joins batches of sources into one, in their order. `whole` is a batch that has the rows of all of them
-    /// already, if there is one.
+    /// already, if there is one: its columns are those of the first source.
     pub(in crate::loader) fn join(
         &self,
         batches: &[(usize, RecordBatch)],
@@ -75,20 +75,14 @@ impl Joiner {
     ) -> Result<RecordBatch> {
         let rows: usize = batches.iter().map(|(_, batch)| batch.num_rows()).sum();
         let stored = self.schema.fields().len() - usize::from(self.numbered);
+        let whole = whole.zip(batches.first()).map(|(whole, (source, _))| [(*source, whole)]);
+        let made = whole.as_ref().map_or(batches, |whole| whole.as_slice());
         let column = |number: usize| -> Result<ArrayRef> {
-            // Sources whose rows are made together have the same columns.
-            let places = batches.first().map(|(source, _)| &self.places[*source]);
-            if let (Some(whole), Some(places)) = (&whole, places) {
-                return Ok(match places[number] {
-                    Some(place) => whole.column(place).clone(),
-                    None => new_null_array(self.schema.field(number).data_type(), rows),
-                });
-            }
             let of = |(source, batch): &(usize, RecordBatch)| match self.places[*source][number] {
                 Some(place) => batch.column(place).clone(),
                 None => new_null_array(self.schema.field(number).data_type(), batch.num_rows()),
             };
-            let parts: Vec<ArrayRef> = batches.iter().map(of).collect();
+            let parts: Vec<ArrayRef> = made.iter().map(of).collect();
             match parts.as_slice() {
                 [one] => Ok(one.clone()),
                 _ => {
