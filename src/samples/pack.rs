@@ -755,6 +755,13 @@ mod tests {
     }
 
     #[test]
+    fn a_pack_has_from_one_to_two_billion_values() {
+        for (length, is_good) in [(0, false), (1, true), (i32::MAX as u32, true), (1 << 31, false)] {
+            assert_eq!(Pack::split(["x"], length).check().is_ok(), is_good, "a pack of {length}");
+        }
+    }
+
+    #[test]
     fn lists_run_on_in_the_row_groups_after_theirs() {
         let pack = Pack::split(["x"], 4).across(Across::File);
         let groups = [vec![5, 2], vec![], vec![0, 1], vec![7, 0]];

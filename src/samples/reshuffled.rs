@@ -295,6 +295,26 @@ mod tests {
         samples.iter().flat_map(|(rows, _)| pairs(rows)).filter(|(one, other)| one != other).collect()
     }
 
+    /// Lists in another order may fit fewer packs than in the order of length, from which packs are planned.
+    #[test]
+    fn packs_are_divided_until_they_are_as_many_as_planned() {
+        let (pack, lengths) = (Pack::best_fit(["x"], 4), [1, 0, 2, 1]);
+        for planned in 1..=3 {
+            let draws = Draws::keyed(1, Purpose::Regroup, &[0]);
+            let packs = Packs(vec![packed_anew(&pack, &lengths, planned, draws)]);
+            assert_eq!(packs.count(0), planned);
+            let mut all = Vec::new();
+            for number in 0..planned {
+                let mut rows = SampleRows::default();
+                packs.rows(0, number, &RowSet::all(4), &mut rows);
+                assert!(!rows.rows.is_empty(), "pack {number} of {planned}");
+                all.extend(rows.rows);
+            }
+            all.sort_unstable();
+            assert_eq!(all, [0, 2, 3]);
+        }
+    }
+
     #[test]
     fn another_epoch_or_row_group_has_other_members_and_the_same_epoch_the_same() {
         let lengths = vec![draws_of(4); 2];

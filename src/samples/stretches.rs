@@ -355,7 +355,8 @@ mod tests {
     use std::sync::Arc;
 
     use forebay_arrow::array::{
-        Date32Array, Float32Array, Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray,
+        BinaryViewArray, BooleanArray, Date32Array, FixedSizeBinaryArray, Float32Array, Float64Array,
+        Int8Array, Int64Array, StringViewArray, TimestampMillisecondArray,
     };
 
     use super::*;
@@ -423,6 +424,26 @@ mod tests {
         assert_eq!(found(&window, Some(nan), None).first(), Some(&(1..3)));
         let within: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), Some("a"), None, Some("a")]));
         assert_eq!(found(&Window::rows(2).within("e"), None, Some(within)), [0..2, 3..4]);
+    }
+
+    #[test]
+    fn a_stretch_has_one_value_of_any_type() {
+        let texts = ["a", "a", "b", "b"];
+        let values: [ArrayRef; 7] = [
+            Arc::new(BooleanArray::from(vec![true, true, false, false])),
+            Arc::new(Int8Array::from(vec![1, 1, -1, -1])),
+            Arc::new(Float64Array::from(vec![0.5, 0.5, 1.5, 1.5])),
+            Arc::new(Date32Array::from(vec![1, 1, 257, 257])),
+            Arc::new(StringViewArray::from_iter_values(texts)),
+            Arc::new(BinaryViewArray::from_iter_values(texts)),
+            Arc::new(FixedSizeBinaryArray::try_from_iter([b"xa", b"xa", b"xb", b"xb"].iter()).unwrap()),
+        ];
+        let window = Window::rows(2).within("e");
+        for values in values {
+            assert_eq!(found(&window, None, Some(values.clone())), [0..2, 2..4], "{values:?}");
+            let after = values.slice(1, 3);
+            assert_eq!(found(&window, None, Some(after)), [0..1, 1..3], "{values:?} after its first row");
+        }
     }
 
     #[test]

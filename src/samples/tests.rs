@@ -159,6 +159,9 @@ fn a_window_may_have_rows_of_several_row_groups() {
     assert_eq!(heads, [Head { group: 2, rows: 2 }, Head { group: 3, rows: 2 }]);
     assert_eq!(index.heads(3).count(), 0);
     assert!(index.run_on() && !windows(&[RowSet::all(9)], 7, 7).run_on());
+    let buckets = Arc::new(Buckets(vec![Bucket::rows("n", 2).of_group(&[4, 5, 6], &[])]));
+    let index = SampleIndex::of_kind(buckets, vec![RowSet::all(3)]);
+    assert!(!index.run_on(), "a bucket has rows of one row group");
 }
 
 #[test]

@@ -566,3 +566,6 @@ pub(crate) fn damaged() -> Error {
 fn or_none(value: &Option<impl fmt::Display>) -> String {
     value.as_ref().map_or_else(|| "none".into(), ToString::to_string)
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,8 +134,10 @@ mod tests {
         for lane in [1, 3, 10, 70, 1_000].into_iter().flat_map(lanes) {
             let mut slots = Slots::new(lane.clone());
             while slots.rows().end < lane.rows() {
-                slots.seek(slots.rows().end);
+                let first = slots.rows().end;
+                slots.seek(first);
                 check(&slots);
+                assert_eq!(lane.slot_of(first), slots.number(), "the slot begins with this row");
             }
             let mut draws = Draws::keyed(1, Purpose::Rows, &[]);
             for _ in 0..40 {

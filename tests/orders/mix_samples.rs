@@ -715,6 +715,9 @@ fn steps_that_a_state_passes_over_are_not_read_in_silence() {
     mix(&[(first + 1, first + 2)], 4).unwrap().restore(&over.position()).unwrap();
     let error = mix(&[(0, 1_000)], 4).unwrap_err().to_string();
     assert!(error.starts_with("skip_steps leaves no step of epoch 0"), "{error}");
+    let error = mix(&[(first - 1, 2 * first)], 4).unwrap_err().to_string();
+    assert!(error.starts_with("skip_steps leaves no step of epoch 1"), "{error}");
+    mix(&[(first - 1, 2 * first - 1)], 4).unwrap();
     let error = mix(&[(3, 3)], 4).unwrap_err().to_string();
     assert!(error.starts_with("skip_steps has a range from 3 to 3"), "{error}");
 }

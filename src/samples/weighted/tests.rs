@@ -203,6 +203,37 @@ fn balanced_classes_without_replacement_have_the_rows_of_the_rarest() {
     assert_eq!(times[1].iter().sum::<u32>() + times[2][5], 3);
 }
 
+/// Draw `repeat` of the `times` draws of a row lies at `(repeat + row / rows) / times` of its row group.
+#[test]
+fn the_draws_of_a_row_are_spread_over_its_row_group() {
+    let rare_and_common = (0..30).map(|row| u32::from(row % 10 == 3)).collect();
+    let index = index(&Sample::balanced("x"), 2, vec![rare_and_common]);
+    for epoch in 0..4 {
+        let rows_of_sample = |sample: u32| {
+            let mut rows = SampleRows::default();
+            let part = Part { group: 0, start: 0, rows: 30 };
+            index.of_epoch(epoch).samples_of(&part).unwrap().rows(sample, &mut rows);
+            (rows.rows[0], rows.repeats[0])
+        };
+        let drawn: Vec<(u32, u32)> = (0..30).map(rows_of_sample).collect();
+        let times = &times(&index, epoch)[0];
+        assert!(times[3] > 2, "a rare row comes several times: {times:?}");
+        let place = |(row, repeat): (u32, u32)| (repeat * 30 + row, times[row as usize]);
+        let is_before = |one: (u32, u32), other: (u32, u32)| one.0 * other.1 <= other.0 * one.1;
+        assert!(drawn.windows(2).all(|pair| is_before(place(pair[0]), place(pair[1]))), "{drawn:?}");
+    }
+}
+
+#[test]
+fn kept_numbers_without_a_class_are_damage() {
+    let values = |classes: i64, numbers: Vec<u32>| ColumnValues {
+        classes: (0..classes).map(Class::from).collect(),
+        numbers: vec![vec![0], numbers],
+    };
+    assert!(values(2, vec![1, 0]).is_whole() && !values(2, vec![1, 2]).is_whole());
+    assert!(values(0, vec![7]).is_whole(), "numbers are weights if there are no classes");
+}
+
 #[test]
 fn what_an_epoch_draws_never_changes() {
     let numbers = (0..5).map(|group| (0..40).map(|row| (row * row + group) % 7 % 3).collect()).collect();
