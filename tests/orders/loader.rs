@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay::arrow::array::*;
+use forebay::arrow::buffer::OffsetBuffer;
 use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
-use forebay::column::Fill;
+use forebay::column::{Clip, Fill};
 use forebay::filter::col;
-use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
+use forebay::{BadRow, Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
@@ -259,6 +260,7 @@ fn bytes_in_flight_stay_under_the_budget() {
         batch.unwrap();
         let memory = loader.stats().memory;
         assert!(memory.row_groups + memory.batches <= budget, "{memory:?}");
+        assert!(memory.batches >= 16 * 10_000, "a batch takes 16 blobs: {memory:?}");
         // In the middle of the epoch, at least three row groups are in the window, with a MB of blobs each.
         assert!(!(10..60).contains(&step) || memory.row_groups > 3_000_000, "step {step}: {memory:?}");
     }
@@ -308,6 +310,27 @@ fn an_epoch_outlives_its_loader_and_a_second_epoch_ends_the_first() {
     assert_eq!(second.count(), 500);
     loader.close();
     assert_eq!(loader.next_epoch().find_map(Result::err).unwrap().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_closed_loader_takes_no_position_no_weights_and_fills_no_cache() {
+    let (dir, folder) = (written(1, 2, 50, 4), TempDir::new().unwrap());
+    let cache = forebay::DiskCache::open(folder.path(), 1 << 30).unwrap();
+    let cached = loader(&dir).cache(cache).cache_tier(forebay::Tier::Rows).build().unwrap();
+    let source = || (Dataset::open(dir.path()).unwrap().loader(), 1.0);
+    let mix = || Loader::mix([source(), source()]).unwrap().threads(2).build().unwrap();
+    let (closed, saved) = (mix(), (cached.position(), mix().position()));
+    cached.close();
+    closed.close();
+    for refusal in [
+        cached.restore(&saved.0),
+        cached.warm(|_, _| ()).map(drop),
+        closed.restore(&saved.1),
+        closed.set_weights(&[1.0, 2.0], None),
+    ] {
+        let error = refusal.unwrap_err();
+        assert_eq!((error.kind(), error.cause()), (ErrorKind::Closed, "the loader was closed"));
+    }
 }
 
 #[test]
@@ -635,11 +658,45 @@ fn a_lane_without_a_row_is_refused() {
 fn of_batches_that_are_made_together_each_is_shorter_by_its_own_bad_rows() {
     let dir = written(1, 2, 100, 1);
     let loader = loader(&dir).columns(["id", "score"]).batch_size(8).on_bad_row(OnBadRow::skip(1_000));
-    let batches = epoch_ids(&loader.build().unwrap(), 0);
-    for (step, batch) in batches.iter().enumerate() {
-        let all = step as i64 * 8..step as i64 * 8 + 8;
-        assert_eq!(*batch, all.filter(|id| id % 5 != 0).collect::<Vec<_>>());
+    let mut epoch = loader.build().unwrap().epoch(0);
+    let mut end = 0;
+    while let Some(batch) = epoch.next() {
+        let all = end..end + 8;
+        end += 8;
+        assert_eq!(ids(&batch.unwrap()), all.filter(|id| id % 5 != 0).collect::<Vec<_>>());
+        // A bad row is reported with the step that it is left out of, neither earlier nor later.
+        let place = |bad: &BadRow| (bad.error().place().row_group, bad.error().place().row);
+        let row = |bad: &BadRow| place(bad).0.unwrap() as i64 * 100 + place(bad).1.unwrap() as i64;
+        let found: Vec<i64> = epoch.skipped().iter().map(row).collect();
+        assert_eq!(found, (0..end).filter(|id| id % 5 == 0).collect::<Vec<_>>());
     }
+    assert_eq!(end, 200);
+}
+
+#[test]
+fn columns_that_images_make_do_not_have_the_names_of_stored_ones() {
+    let dir = TempDir::new().unwrap();
+    let images = || BinaryArray::from_iter_values((0..8).map(|_| [0]));
+    let item = Arc::new(Field::new("item", DataType::Binary, true));
+    let frames = ListArray::new(item, OffsetBuffer::from_repeated_length(1, 8), Arc::new(images()), None);
+    let numbers = || Arc::new(Int64Array::from_iter_values(0..8)) as ArrayRef;
+    let taken = ["image.size", "image.geometry", "frames.size"];
+    let columns: [(&str, ArrayRef); 2] = [("image", Arc::new(images())), ("frames", Arc::new(frames))];
+    write(&dir, 8, columns.into_iter().chain(taken.map(|name| (name, numbers()))).collect());
+    let refused = |builder: fn(LoaderBuilder) -> LoaderBuilder, name: &str, said: &str| {
+        let error = builder(loader(&dir)).build().unwrap_err();
+        assert_eq!((error.kind(), error.place().column.as_deref()), (ErrorKind::Invalid, Some(name)));
+        assert!(error.to_string().contains(said), "{error}");
+        // The stored column is not in the way if it is not read.
+        let others = ["image", "frames"].into_iter().chain(taken.into_iter().filter(|taken| *taken != name));
+        let loader = builder(loader(&dir)).columns(others).build().unwrap();
+        assert!(loader.schema().field_with_name(name).is_ok());
+    };
+    let sizes = "the sizes of images have the name of a stored column";
+    refused(|loader| loader.decode("image", Image::fit((8, 8))), taken[0], sizes);
+    let geometry = "the geometry of images has the name of a stored column";
+    refused(|loader| loader.decode("image", Image::resize(8, 8).emit_geometry()), taken[1], geometry);
+    refused(|loader| loader.clip("frames", Clip::new(Image::fit((8, 8))).frames(1)), taken[2], sizes);
 }
 
 #[test]
@@ -846,7 +903,7 @@ fn who_asks_again_and_again_gets_the_first_row_of_a_resumed_epoch_whose_rest_is_
     write_batch(&folder.path().join("a.parquet"), &batch, 10);
     let build = || {
         let loader = Dataset::open(folder.path()).unwrap().loader().cast("n", DataType::Int64);
-        loader.batch_size(10).on_bad_row(OnBadRow::skip(100)).build().unwrap()
+        loader.batch_size(10).on_bad_row(OnBadRow::skip(100)).numbered(true).build().unwrap()
     };
     let first = build();
     let mut epoch = first.epoch(0);
@@ -857,7 +914,11 @@ fn who_asks_again_and_again_gets_the_first_row_of_a_resumed_epoch_whose_rest_is_
     let mut steps = Vec::new();
     loop {
         match epoch.next_step(Duration::ZERO) {
-            Wait::Step(step) => steps.push(step.unwrap().batch["n"].as_primitive::<Int64Type>().value(0)),
+            Wait::Step(step) => {
+                let step = step.unwrap();
+                assert_eq!(step.after.numbers(), [0], "the receipt names the row that is repeated");
+                steps.push(step.batch["n"].as_primitive::<Int64Type>().value(0));
+            }
             Wait::Pending => std::thread::yield_now(),
             Wait::Finished => break,
         }
