@@ -344,6 +344,27 @@ fn other_rows_are_denied_between_two_epochs_only() {
 }
 
 #[test]
+fn the_same_rows_are_denied_within_an_epoch_in_whatever_order_they_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[90], 10);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let all = dataset.loader().row_id(true).build().unwrap();
+    let all: Vec<RowId> = all.epoch(0).flat_map(|batch| ids(&batch.unwrap())).collect();
+    let without = |rows: [usize; 2]| {
+        let denied = Deny::rows(rows.map(|row| all[row]));
+        dataset.loader().shuffle(Shuffle::seeded(1)).batch_size(9).deny(denied).build().unwrap()
+    };
+    let loader = without([7, 70]);
+    loader.epoch(0).next().unwrap().unwrap();
+    let position = loader.position();
+    without([70, 7]).restore(&position).unwrap();
+    for others in [[7, 71], [8, 70], [1, 2]] {
+        let error = without(others).restore(&position).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StateMismatch, "{others:?}");
+    }
+}
+
+#[test]
 fn lists_of_rows_are_read_from_text_and_parquet() {
     let folder = tempfile::tempdir().unwrap();
     let list = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
