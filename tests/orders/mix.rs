@@ -277,3 +277,26 @@ fn a_mix_of_one_source_is_a_mix_in_all_that_it_says() {
     let error = Rewind::new([], &of_one).unwrap_err();
     assert!(error.to_string().starts_with("the state is of one data set, but 0 were given"), "{error}");
 }
+
+#[test]
+fn a_column_that_may_be_null_in_one_source_may_be_null_in_the_mix() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = |name: &str, may_be_null: bool| {
+        let numbers = Int64Array::from_iter((0..20).map(|row| (!may_be_null || row % 4 != 1).then_some(row)));
+        let column = ("n", Arc::new(numbers) as ArrayRef, may_be_null);
+        let batch = RecordBatch::try_from_iter_with_nullable([column]).unwrap();
+        let folder = folder.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        write_batch(&folder.join("part.parquet"), &batch, 10);
+        (Dataset::open(folder.as_path()).unwrap().loader(), 1.0)
+    };
+    for forms in [[false, true], [true, false]] {
+        let mix = Loader::mix(forms.map(|may_be_null| source(&may_be_null.to_string(), may_be_null)));
+        let mix = mix.unwrap().batch_size(8).build().unwrap();
+        assert!(mix.schema().field_with_name("n").unwrap().is_nullable());
+        let batches = batches(mix.epoch(0));
+        assert_eq!(batches.iter().map(|batch| batch["n"].null_count()).sum::<usize>(), 5);
+    }
+    let mix = Loader::mix([source("one", false), source("two", false)]).unwrap().build().unwrap();
+    assert!(!mix.schema().field_with_name("n").unwrap().is_nullable());
+}

@@ -627,6 +627,14 @@ fn weights_that_cannot_be_set_change_nothing() {
     assert_eq!(epoch.count() as u64, steps - 4);
     let error = dataset.loader().build().unwrap().set_weights(&[1.0], None).unwrap_err().to_string();
     assert!(error.starts_with("weights were set, but this is not a mix"), "{error}");
+    // A position stores the whole schedule, so it may not be too long.
+    let changing = |changes: u64| {
+        let mix = Loader::mix([source(), source()]).unwrap().batch_size(10).stop(Stop::Last);
+        (1..=changes).fold(mix, |mix, step| mix.weights_from(step, [1.0, 1.0 + (step % 2) as f64])).build()
+    };
+    changing(1_000).unwrap();
+    let error = changing(2_001).unwrap_err().to_string();
+    assert!(error.contains("up to 4000; change the weights less often"), "{error}");
 }
 
 #[test]
