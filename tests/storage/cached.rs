@@ -436,6 +436,20 @@ fn images_kept_for_one_purpose_are_not_taken_for_another() {
 }
 
 #[test]
+fn each_image_that_is_kept_as_pixels_is_counted_once() {
+    let (data, folder) = (photographs(), TempDir::new().unwrap());
+    for count in [48, 0] {
+        let image = Image::resize(16, 16);
+        let loader = pictures(&data, &image).cache(cache_in(&folder)).cache_tier(Tier::Pixels).build();
+        let loader = loader.unwrap();
+        loader.warm(|_, _| ()).unwrap();
+        let keep = loader.stats().stages.keep;
+        assert_eq!(keep.items, count, "{keep:?}");
+        assert!(keep.bytes >= count * 16 * 16 * 3, "{keep:?}");
+    }
+}
+
+#[test]
 fn pixels_that_are_changed_while_they_are_used_are_never_seen() {
     let data = photographs();
     let image = Image::random_resized_crop(16).flip();
