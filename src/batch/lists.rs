@@ -239,3 +239,25 @@ fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
     let lists = array.as_list_opt::<i64>().ok_or_else(disagreement)?;
     Ok((lists.values(), Bounds::Long(lists.value_offsets(), lists.values().len())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_up_to_2_to_the_32_and_refused_beyond() {
+        let last = |to: usize| {
+            let mut runs = Runs::default();
+            runs.push(0, 0, 2);
+            runs.push(0, to - 3, to);
+            runs.push(1, 7, 9);
+            runs.finish()
+        };
+        let most = u32::MAX as usize;
+        let ends = |selection: Selection| selection.to_runs().iter().map(Run::end).collect::<Vec<_>>();
+        assert_eq!(ends(last(most).unwrap()), [Some(2), Some(u32::MAX), Some(9)]);
+        let refusal = |to: usize| last(to).err().map(|error| error.kind());
+        assert_eq!(refusal(most + 1), Some(ErrorKind::TooLarge));
+        assert_eq!(refusal(most + 4), Some(ErrorKind::TooLarge), "all of the values lie beyond");
+    }
+}

@@ -720,6 +720,30 @@ mod tests {
         assert_eq!(selection.bits(&bits), expected);
     }
 
+    /// Of five sources, only numbers 1 and 3 give rows, which are not consecutive.
+    #[test]
+    fn sources_that_give_no_row_change_nothing() {
+        const ROWS: u32 = 1 << 18;
+        let values: Vec<Vec<u32>> =
+            (0..5).map(|source| (0..ROWS).map(|at| at * 5 + source).collect()).collect();
+        let sources: Vec<&[u32]> = values.iter().map(Vec::as_slice).collect();
+        let valid: BooleanBuffer = (0..ROWS).map(|row| row % 3 == 0).collect();
+        let bits = [None, None, None, Some(&valid), None];
+        let picks: Vec<(u32, u32)> =
+            (0..ROWS).map(|at| (at % 2 * 2 + 1, at.wrapping_mul(77_773) % ROWS)).collect();
+        let expected: Vec<u32> =
+            picks.iter().map(|&(source, row)| values[source as usize][row as usize]).collect();
+        let expected_bits: BooleanBuffer =
+            picks.iter().map(|&(source, row)| source == 1 || row % 3 == 0).collect();
+        for selection in [Selection::new(picks.clone()), Selection::near(picks, &[0, 1, 2, 3, 4])] {
+            assert!(matches!(selection, Selection::Spread { .. }));
+            let mut found = Vec::new();
+            selection.copy(&sources, 1, &mut found);
+            assert!(found == expected);
+            assert!(selection.bits(&bits) == expected_bits);
+        }
+    }
+
     /// Some runs are long, some end where their source ends, and some rows have several values.
     #[test]
     fn short_runs_are_copied_as_far_as_they_go() {

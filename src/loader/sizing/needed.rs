@@ -187,8 +187,10 @@ fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use forebay_store::row_set::RowSet;
+
     use super::*;
-    use crate::shard::Shard;
+    use crate::shard::{Shard, Shuffle};
 
     const KIB: u64 = 1 << 10;
 
@@ -227,6 +229,14 @@ mod tests {
     fn a_list_has_the_place_of_a_row_its_part_and_maybe_its_place_in_the_deal() {
         let bytes = [(255, false), (256, false), (255, true)].map(|(pool, deals)| listed_bytes(pool, deals));
         assert_eq!(bytes, [5, 6, 10]);
+    }
+
+    #[test]
+    fn only_rows_of_a_window_are_listed_while_their_row_group_is_read() {
+        let samples = SampleIndex::of_rows(vec![RowSet::all(100)]);
+        let listed = |shuffle| listed_while_read(&samples, &OrderSpec::new(&shuffle, &[100], 1, 10));
+        assert_eq!([Shuffle::stored(), Shuffle::exact(1)].map(listed), [0, 0]);
+        assert_eq!(listed(Shuffle::seeded(1)), size_of::<u32>() as u64, "the number of the row");
     }
 
     #[test]

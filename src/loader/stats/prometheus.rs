@@ -193,3 +193,83 @@ impl Stats {
         page.single("cache_limit_bytes", "gauge", "Limit of the bytes of entries on disk.", cache.max_bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::CacheStats;
+    use crate::loader::stats::{MemoryStats, QueueStats};
+
+    #[test]
+    fn each_number_is_the_sample_of_its_metric() {
+        let mut stats = Stats { skipped_rows: 1, unknown_values: 2, padded_rows: 3, ..Stats::default() };
+        stats.next = NextStats { count: 4, sum: 5.5, max: 6.5, first: 7.5, ..NextStats::default() };
+        stats.queues = QueueStats { batches_ready: 8, row_groups: 9, ..QueueStats::default() };
+        stats.memory = MemoryStats {
+            budget: 10,
+            batches: 11,
+            row_groups: 12,
+            row_groups_peak: 13,
+            staying: 14,
+            staying_rows: 15,
+        };
+        (stats.traffic.requests, stats.traffic.bytes_read, stats.traffic.bytes_needed) = (16, 17, 18);
+        (stats.traffic.retries, stats.traffic.hedges) = (19, 20);
+        (stats.traffic.throttled, stats.traffic.stalls) = (21, 22);
+        stats.pool.threads = 30;
+        let of_stores = [
+            ("rows_skipped_total", "1"),
+            ("values_unknown_total", "2"),
+            ("rows_padded_total", "3"),
+            ("next_seconds_count", "4"),
+            ("next_seconds_sum", "5.5"),
+            ("next_seconds_max", "6.5"),
+            ("first_batch_seconds", "7.5"),
+            ("batches_ready", "8"),
+            ("row_groups_in_flight", "9"),
+            ("memory_budget_bytes", "10"),
+            ("memory_batches_bytes", "11"),
+            ("memory_row_groups_bytes", "12"),
+            ("memory_row_groups_peak_bytes", "13"),
+            ("memory_staying_bytes", "14"),
+            ("memory_staying_rows_total", "15"),
+            ("store_requests_total", "16"),
+            ("store_read_bytes_total", "17"),
+            ("store_needed_bytes_total", "18"),
+            ("store_retries_total", "19"),
+            ("store_hedges_total", "20"),
+            ("store_throttled_total", "21"),
+            ("store_stalls_total", "22"),
+            ("pool_threads", "30"),
+        ];
+        let of_cache = [
+            ("cache_hits_total", "23"),
+            ("cache_misses_total", "24"),
+            ("cache_read_bytes_total", "25"),
+            ("cache_written_bytes_total", "26"),
+            ("cache_evictions_total", "27"),
+            ("cache_bytes", "28"),
+            ("cache_limit_bytes", "29"),
+        ];
+        let has =
+            |page: &str, (name, value): &(&str, &str)| page.contains(&format!("\nforebay_{name} {value}\n"));
+        let without_cache = stats.to_prometheus();
+        stats.cache = Some(CacheStats {
+            hits: 23,
+            misses: 24,
+            read_bytes: 25,
+            written_bytes: 26,
+            evictions: 27,
+            bytes: 28,
+            max_bytes: 29,
+            ..CacheStats::default()
+        });
+        let page = stats.to_prometheus();
+        for sample in &of_stores {
+            assert!(has(&without_cache, sample) && has(&page, sample), "{sample:?}: {page}");
+        }
+        for sample in &of_cache {
+            assert!(!has(&without_cache, sample) && has(&page, sample), "{sample:?}: {page}");
+        }
+    }
+}
