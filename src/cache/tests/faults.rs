@@ -31,6 +31,7 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
     }
     let off = cache.stats().writing_off.expect("off");
     assert!(off.why.contains(why), "{off:?}");
+    let faults = cache.stats().declined.faults;
     assert!(cache.take_warning().is_some_and(|warning| warning.contains(why)));
     assert!(cache.get(&key(0)).is_none_or(|entry| entry.read() == rows(0)));
     // Other programs may delay some calls, but a cache that waits for the disk delays each of them.
@@ -45,6 +46,11 @@ fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_
         assert!(delayed < CALLS / 10, "{:?}", start.elapsed());
     }
     assert_eq!(cache.take_warning(), None, "one a minute");
+    let declined = cache.stats().declined;
+    assert!(
+        declined.faults >= faults + u64::from(CALLS) || failing.elapsed() > RETRY,
+        "each is counted: {declined:?}"
+    );
     heal_it();
     let start = Instant::now();
     while !cache.put(&key(7777), &rows(7777)) {

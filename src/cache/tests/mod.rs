@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "a process that a test started tells it so what it did")]
 
+mod counts;
 mod damage;
 mod faults;
 mod flight;
