@@ -112,3 +112,61 @@ impl IndexState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::new_null_array;
+    use forebay_arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    fn name(number: u64) -> Name {
+        Name::from_key(&number.to_le_bytes())
+    }
+
+    fn stamp() -> Stamp {
+        Stamp::from_metadata(&std::env::current_exe().unwrap().metadata().unwrap())
+    }
+
+    fn remember(index: &Index, number: u64, columns: usize) {
+        let fields: Vec<Field> = (0..columns).map(|_| Field::new("x", DataType::Null, true)).collect();
+        let values = vec![new_null_array(&DataType::Null, 1); columns];
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), values).unwrap();
+        let slot = EntrySlot { batch, numbers: ValueNumbers::default(), bytes: 1, seal: None };
+        index.remember(name(number), stamp(), Body { rows: 1, stream: 1, bytes: 1 }, &slot);
+    }
+
+    fn are_open(index: &Index, numbers: std::ops::Range<u64>) -> Vec<u64> {
+        numbers.filter(|number| index.get(name(*number)).is_some()).collect()
+    }
+
+    #[test]
+    fn an_entry_that_is_opened_again_counts_once() {
+        let index = Index::default();
+        const MANY: usize = MAX_COLUMNS / 4;
+        remember(&index, 0, MANY);
+        (0..5).for_each(|_| remember(&index, 1, MANY));
+        (2..4).for_each(|number| remember(&index, number, MANY));
+        assert_eq!(are_open(&index, 0..4), [0, 1, 2, 3], "as many columns as may be open");
+        remember(&index, 4, 1);
+        assert_eq!(are_open(&index, 0..5), [1, 2, 3, 4], "the one whose last use is longest ago goes");
+        assert!(index.verified(name(0), &stamp()).is_some(), "and is still known to be sound");
+        remember(&index, 5, 2 * MAX_COLUMNS);
+        assert_eq!(are_open(&index, 0..6), [5], "one entry is always kept");
+        index.clear();
+        (0..4).for_each(|number| remember(&index, number, MANY));
+        assert_eq!(are_open(&index, 0..6), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_first_use_in_each_epoch_is_told() {
+        let index = Index::default();
+        remember(&index, 0, 1);
+        let is_first = || index.get(name(0)).unwrap().1;
+        assert_eq!([is_first(), is_first()], [false, false], "opening it was its first use");
+        for _ in 0..2 {
+            index.epoch_begins();
+            assert_eq!([is_first(), is_first()], [true, false]);
+        }
+    }
+}
