@@ -405,6 +405,18 @@ mod tests {
     }
 
     #[test]
+    fn sides_and_numbers_of_a_format_are_one_box() {
+        let sides = [8.0, 12.0, 14.0, 13.0];
+        for (format, numbers) in [
+            (BoxFormat::Xyxy, sides),
+            (BoxFormat::Xywh, [8.0, 12.0, 6.0, 1.0]),
+            (BoxFormat::Cxcywh, [11.0, 12.5, 6.0, 1.0]),
+        ] {
+            assert_eq!((format.corners(numbers), format.of_corners(sides)), (sides, numbers), "{format:?}");
+        }
+    }
+
+    #[test]
     fn every_format_is_the_same_box() {
         let box_of = |format| Boxes::following("image").format(format);
         assert_eq!(

@@ -176,3 +176,69 @@ impl FollowImage for KeypointsCodec {
         Noun { one: "a list of points", several: "points" }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay_arrow::datatypes::DataType;
+    use forebay_image::Image;
+
+    use super::*;
+
+    fn list(inside: DataType) -> DataType {
+        DataType::List(Arc::new(Field::new("item", inside, true)))
+    }
+
+    fn fixed(numbers: i32) -> DataType {
+        DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Float32, true)), numbers)
+    }
+
+    fn codec(points: &Keypoints, stored: DataType) -> Result<KeypointsCodec> {
+        let image = Image::resize(8, 8);
+        let followed =
+            Followed { column: 0, name: "image".into(), image, of: None, view: None, around: None };
+        KeypointsCodec::new(points, &Field::new("x", stored, true), followed, NullOptions::default())
+    }
+
+    #[test]
+    fn a_point_has_the_numbers_of_its_type_or_those_that_are_given_or_two() {
+        let points = || Keypoints::following("image");
+        let number = DataType::Float32;
+        for (points, stored, width, delivered) in [
+            (points(), list(fixed(2)), 2, Some(2)),
+            (points(), list(fixed(3)), 3, Some(3)),
+            (points().numbers(3), list(fixed(3)), 3, Some(3)),
+            (points(), list(list(number.clone())), 2, Some(2)),
+            (points().numbers(3), list(list(number.clone())), 3, Some(3)),
+            (points().flat(true), list(number.clone()), 2, None),
+            (points().flat(true).numbers(3), list(fixed(6)), 3, None),
+            (points().flat(true), list(fixed(6)), 2, None),
+        ] {
+            let codec = codec(&points, stored).unwrap();
+            assert_eq!((codec.width, codec.list_width()), (width, delivered), "{points:?}");
+        }
+        for (points, stored, said) in [
+            (points(), list(fixed(4)), "points of 4 numbers"),
+            (points().numbers(3), list(fixed(2)), "holds points of 2 numbers, but 3 were requested"),
+            (points().numbers(2), list(fixed(3)), "holds points of 3 numbers, but 2 were requested"),
+            (points(), list(number), "holds lists of numbers, which are not points"),
+        ] {
+            assert_eq!(codec(&points, stored).unwrap_err().cause(), said);
+        }
+    }
+
+    #[test]
+    fn a_list_has_one_point_or_if_it_is_flat_whole_points() {
+        let points = || Keypoints::following("image").numbers(3);
+        let one = codec(&points(), list(list(DataType::Float32))).unwrap();
+        let several = codec(&points().flat(true), list(DataType::Float32)).unwrap();
+        let fit = |codec: &KeypointsCodec| -> Vec<usize> {
+            (0..8).filter(|numbers| codec.check(1, *numbers).is_ok()).collect()
+        };
+        assert_eq!((fit(&one), fit(&several)), (vec![3], vec![0, 3, 6]));
+        let said = |codec: &KeypointsCodec| codec.check(1, 4).unwrap_err().cause().to_owned();
+        assert_eq!(said(&one), "4 numbers where 3 are needed, in number 1 of the points");
+        assert_eq!(said(&several), "4 numbers where a multiple of 3 is needed, in number 1 of the points");
+    }
+}

@@ -412,3 +412,126 @@ fn size_of_item(structures: &StructArray, item: usize) -> Result<Size> {
             .hint("the size of run lengths is [height, width]")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::{
+        FixedSizeListArray, Float64Array, Int32Array, Int64Array, LargeBinaryArray, LargeStringArray,
+    };
+
+    use super::*;
+
+    fn item(values: &ArrayRef) -> FieldRef {
+        Arc::new(Field::new("item", values.data_type().clone(), true))
+    }
+
+    fn lists<const N: usize>(values: &ArrayRef, lengths: [usize; N]) -> ArrayRef {
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        Arc::new(LargeListArray::new(item(values), offsets, values.clone(), None))
+    }
+
+    fn pairs(values: &ArrayRef) -> ArrayRef {
+        Arc::new(FixedSizeListArray::new(item(values), 2, values.clone(), None))
+    }
+
+    fn run_lengths(counts: &ArrayRef, size: &ArrayRef) -> ArrayRef {
+        let fields = [("counts", counts), ("size", size)];
+        let field = |(name, values): (&str, &ArrayRef)| {
+            (Arc::new(Field::new(name, values.data_type().clone(), true)), values.clone())
+        };
+        Arc::new(StructArray::from(fields.map(field).to_vec()))
+    }
+
+    /// The numbers of each mask of a row, and the size that is stored with it.
+    fn decoded(masks: &ArrayRef) -> Result<Vec<(Vec<Vec<f64>>, Option<Size>)>> {
+        let row = lists(masks, [masks.len()]);
+        let masks = StoredMasks::new(&row)?;
+        let each = masks.of_row(0)?.map(|item| {
+            let mut found = None;
+            masks.with(item, |instance, size| {
+                let numbers = match instance {
+                    Instance::Polygons(polygons) => polygons.iter().map(|polygon| polygon.to_vec()).collect(),
+                    Instance::Counts(counts) => vec![counts.iter().map(|count| *count as f64).collect()],
+                    Instance::Text(bytes) | Instance::Png(bytes) => {
+                        vec![bytes.iter().map(|byte| f64::from(*byte)).collect()]
+                    }
+                };
+                found = Some((numbers, size));
+                Ok(())
+            })?;
+            Ok(found.unwrap())
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn a_polygon_has_the_same_points_in_each_form() {
+        let numbers: ArrayRef = Arc::new(Float64Array::from_iter_values((0..14).map(f64::from)));
+        let (triangle, square): (Vec<f64>, Vec<f64>) =
+            ((0..6).map(f64::from).collect(), (6..14).map(f64::from).collect());
+        let expected = vec![(vec![triangle], None), (vec![square], None)];
+        let flat = lists(&numbers, [6, 8]);
+        for masks in [&flat, &lists(&flat, [1, 1]), &lists(&pairs(&numbers), [3, 4])] {
+            assert_eq!(decoded(masks).unwrap(), expected, "{}", masks.data_type());
+        }
+        let both: Vec<Vec<f64>> = expected.into_iter().flat_map(|(polygons, _)| polygons).collect();
+        assert_eq!(decoded(&lists(&flat, [2, 0])).unwrap(), [(both, None), (vec![], None)]);
+    }
+
+    #[test]
+    fn run_lengths_come_with_their_height_and_width() {
+        let numbers = [60, 4, 5, 1];
+        let wide: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+        let narrow: ArrayRef = Arc::new(Int32Array::from(numbers.map(|number| number as i32).to_vec()));
+        let sides: ArrayRef = Arc::new(Int32Array::from(vec![8, 9, 2, 3]));
+        let text: ArrayRef = Arc::new(LargeStringArray::from(vec!["<\u{4}", "\u{5}\u{1}"]));
+        let bytes: ArrayRef = Arc::new(LargeBinaryArray::from(vec![&b"<\x04"[..], b"\x05\x01"]));
+        let expected = |first: Option<Size>, second| {
+            [(vec![vec![60.0, 4.0]], first), (vec![vec![5.0, 1.0]], second)].to_vec()
+        };
+        for counts in
+            [lists(&wide, [2, 2]), lists(&narrow, [2, 2]), pairs(&wide), text.clone(), bytes.clone()]
+        {
+            for size in [lists(&sides, [2, 2]), pairs(&sides)] {
+                let of_size = |height, width| Some(Size { height, width });
+                let masks = run_lengths(&counts, &size);
+                assert_eq!(decoded(&masks).unwrap(), expected(of_size(8, 9), of_size(2, 3)));
+            }
+        }
+        for masks in [text, bytes] {
+            assert_eq!(decoded(&masks).unwrap(), expected(None, None), "the size of the image");
+        }
+    }
+
+    #[test]
+    fn run_lengths_with_a_null_or_without_two_sides_are_bad() {
+        let numbers =
+            |numbers: [Option<i64>; 2]| -> ArrayRef { Arc::new(Int64Array::from(numbers.to_vec())) };
+        let pair = |first, second| pairs(&numbers([first, second]));
+        let good = pair(Some(8), Some(9));
+        for (counts, size, said) in [
+            (&pair(Some(1), None), &good, "null in counts of a mask"),
+            (&good, &pair(None, Some(9)), "null in size of a mask"),
+            (&good, &pair(Some(-8), Some(9)), "[-8, 9] as the size of a mask"),
+            (&good, &pair(Some(8), Some(1 << 32)), "[8, 4294967296] as the size of a mask"),
+            (&lists(&numbers([Some(8); 2]), [2]), &lists(&numbers([Some(8); 2]), [1]), "[8] as the size"),
+        ] {
+            let error = decoded(&run_lengths(counts, size)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadRow);
+            assert!(error.cause().starts_with(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_row_is_that_of_all_its_masks() {
+        let image = forebay_image::Image::resize(5, 7);
+        let followed =
+            Followed { column: 0, name: "image".into(), image, of: None, view: None, around: None };
+        let codec = MasksCodec::new(followed, None, NullOptions::default());
+        let masks: ArrayRef = Arc::new(LargeBinaryArray::from(vec![&b"a"[..]; 5]));
+        let rows = lists(&masks, [3, 0, 2]);
+        let bytes = [0, 1, 2].map(|row| codec.row_bytes(rows.as_ref(), row));
+        assert_eq!(bytes, [3, 0, 2].map(|masks| Some(masks * 5 * 7)));
+        assert_eq!(codec.row_bytes(masks.as_ref(), 0), None);
+    }
+}

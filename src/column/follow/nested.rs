@@ -247,3 +247,91 @@ impl NestedRows {
         Ok(values)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The innermost lists of each row.
+    fn rows(made: NestedRows) -> Vec<Vec<Vec<f64>>> {
+        let column = made.finish().unwrap();
+        let nested = Nested::new(column.as_ref()).unwrap();
+        let row = |row| {
+            let mut found = Vec::new();
+            let mut each = |part: RowPart<'_>| {
+                if let RowPart::Numbers { numbers, at } = part {
+                    assert_eq!(at, found.len());
+                    found.push(numbers.to_vec());
+                }
+                Ok(())
+            };
+            nested.row(row, "points", &mut each).unwrap();
+            found
+        };
+        (0..column.len()).map(row).collect()
+    }
+
+    #[test]
+    fn a_row_that_fails_is_empty_and_the_others_are_whole() {
+        let failed = || Err(Error::new(ErrorKind::BadRow, "no"));
+        for width in [None, Some(2)] {
+            let mut made = NestedRows::new(2, width);
+            let push = |made: &mut NestedRows, number: f64| {
+                made.push([number, -number]);
+                made.end(1);
+            };
+            for (first, is_good) in [(1.0, true), (3.0, false), (5.0, true)] {
+                let done = made.row(|made| {
+                    push(made, first);
+                    push(made, first + 1.0);
+                    if is_good { Ok(()) } else { failed() }
+                });
+                assert_eq!(done.is_ok(), is_good);
+            }
+            made.row(|_| Ok(())).unwrap();
+            let ended = made.row(|made| {
+                push(made, 7.0);
+                made.end(0);
+                failed()
+            });
+            assert!(ended.is_err());
+            made.row(|made| {
+                push(made, 9.0);
+                made.end(0);
+                Ok(())
+            })
+            .unwrap();
+            let pairs = |numbers: &[f64]| -> Vec<Vec<f64>> {
+                numbers.iter().map(|number| vec![*number, -number]).collect()
+            };
+            let expected = [&[1.0, 2.0][..], &[], &[5.0, 6.0], &[], &[], &[9.0]].map(pairs);
+            assert_eq!(rows(made), expected, "{width:?}");
+        }
+    }
+
+    #[test]
+    fn a_null_at_any_depth_is_a_bad_row() {
+        let numbers: ArrayRef = Arc::new(Float32Array::from(vec![Some(1.0), None, Some(3.0), Some(4.0)]));
+        let item = |values: &ArrayRef| Arc::new(Field::new("item", values.data_type().clone(), true));
+        let inside = LargeListArray::new(
+            item(&numbers),
+            OffsetBuffer::from_lengths([1, 1, 1, 1]),
+            numbers,
+            Some([true, true, false, true].into_iter().collect()),
+        );
+        let inside: ArrayRef = Arc::new(inside);
+        let outside = LargeListArray::new(
+            item(&inside),
+            OffsetBuffer::from_lengths([1, 1, 1, 1]),
+            inside,
+            Some([true, true, true, false].into_iter().collect()),
+        );
+        let nested = Nested::new(&outside).unwrap();
+        let read = |row| nested.row(row, "points", &mut |_| Ok(())).map_err(|error| error.cause().to_owned());
+        assert_eq!(read(0), Ok(()));
+        assert!(read(1).unwrap_err().contains("null"), "{:?}", read(1));
+        assert_eq!(read(2).unwrap_err(), "null as number 0 of the points");
+        assert_eq!(read(3).unwrap_err(), "null where a list of points is needed");
+        assert_eq!([0, 1, 2, 3].map(|row| nested.is_null(row)), [false, false, false, true]);
+    }
+}

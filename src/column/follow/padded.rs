@@ -192,3 +192,126 @@ impl FollowImage for PaddedMaskCodec {
         self.inner.noun()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_arrow::array::{Int32Array, LargeListArray};
+    use forebay_arrow::buffer::OffsetBuffer;
+    use forebay_arrow::datatypes::Int32Type;
+    use forebay_image::{RowKey, Workspace};
+
+    use super::*;
+    use crate::column::{PadSide, RowCells};
+
+    /// Delivers the stored lists, of which the given rows are bad.
+    #[derive(Debug)]
+    struct AsStored(Vec<usize>);
+
+    impl FollowImage for AsStored {
+        fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+            Ok(Arc::new(stored.clone()))
+        }
+
+        fn image(&self) -> usize {
+            0
+        }
+
+        fn takes_mask(&self) -> bool {
+            true
+        }
+
+        fn follow(&self, gathered: ArrayRef, _: &dyn FollowedRows) -> Result<GatheredRows> {
+            let bad = self.0.iter().map(|row| (*row, Error::new(ErrorKind::BadRow, "bad")));
+            Ok((gathered, bad.collect()))
+        }
+
+        fn noun(&self) -> Noun {
+            Noun { one: "a pair", several: "pairs" }
+        }
+    }
+
+    struct NoImages;
+
+    impl FollowedRows for NoImages {
+        fn count(&self) -> usize {
+            0
+        }
+
+        fn cells(&self, _: usize) -> Option<(RowCells<'_>, RowKey)> {
+            None
+        }
+
+        fn gather(&self, _: usize) -> Result<ArrayRef> {
+            Err(Error::new(ErrorKind::Internal, "no columns"))
+        }
+
+        fn workspace(&self) -> &Workspace {
+            unreachable!()
+        }
+    }
+
+    /// Lists of 1, 0, 3 and 2 pairs of the numbers from 1 on.
+    fn pairs() -> ArrayRef {
+        let item = |values: &ArrayRef| Arc::new(Field::new("item", values.data_type().clone(), false));
+        let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(1..=12));
+        let pairs: ArrayRef = Arc::new(FixedSizeListArray::new(item(&numbers), 2, numbers, None));
+        Arc::new(LargeListArray::new(item(&pairs), OffsetBuffer::from_lengths([1, 0, 3, 2]), pairs, None))
+    }
+
+    fn codec(pad: &Pad, bad: Vec<usize>) -> Result<PaddedCodec> {
+        PaddedCodec::new(Arc::new(AsStored(bad)), pad, &Field::new("x", pairs().data_type().clone(), false))
+    }
+
+    /// The numbers of each row, the bad rows, and the mask of the items.
+    fn padded(pad: &Pad, bad: Vec<usize>) -> (Vec<Vec<i32>>, Vec<usize>, Vec<Vec<bool>>) {
+        let codec = codec(pad, bad).unwrap();
+        let (made, bad) = codec.follow(pairs(), &NoImages).unwrap();
+        let delivered = codec.delivered(&Field::new("x", pairs().data_type().clone(), false)).unwrap();
+        assert_eq!(delivered.data_type(), made.data_type());
+        let rows = made.as_fixed_size_list();
+        let row = |row| rows.value(row).as_primitive::<Int32Type>().values().to_vec();
+        let mask = codec.mask("x.mask").unwrap();
+        assert!(!mask.takes_mask());
+        let (masks, none) = mask.follow(pairs(), &NoImages).unwrap();
+        assert!(none.is_empty(), "the column of the lists tells its bad rows");
+        let masks = masks.as_fixed_size_list();
+        let there =
+            |row| masks.value(row).as_boolean().iter().map(|is_there| is_there == Some(true)).collect();
+        let all = 0..rows.len();
+        (all.clone().map(row).collect(), bad.iter().map(|(row, _)| *row).collect(), all.map(there).collect())
+    }
+
+    #[test]
+    fn items_are_padded_and_cut_off_whole() {
+        let pad = Pad::new(2).value(-1.0).truncate(true).mask(true);
+        let (rows, bad, masks) = padded(&pad, vec![]);
+        assert_eq!(rows, [[1, 2, -1, -1], [-1; 4], [3, 4, 5, 6], [9, 10, 11, 12]]);
+        assert_eq!(masks, [[true, false], [false; 2], [true; 2], [true; 2]]);
+        assert!(bad.is_empty());
+        let (rows, bad, masks) = padded(&pad.side(PadSide::Left), vec![]);
+        assert_eq!(rows[0], [-1, -1, 1, 2]);
+        assert_eq!((masks[0].as_slice(), bad), (&[false, true][..], vec![]));
+        let (rows, ..) = padded(&Pad::new(3), vec![]);
+        assert_eq!(rows, [[1, 2, 0, 0, 0, 0], [0; 6], [3, 4, 5, 6, 7, 8], [9, 10, 11, 12, 0, 0]]);
+    }
+
+    #[test]
+    fn lists_that_are_too_long_are_bad_in_order_with_the_others() {
+        let (_, bad, _) = padded(&Pad::new(2), vec![1, 3]);
+        assert_eq!(bad, [1, 2, 3]);
+        let (_, bad, _) = padded(&Pad::new(1), vec![0]);
+        assert_eq!(bad, [0, 2, 3]);
+    }
+
+    #[test]
+    fn arrays_are_padded_to_a_length_that_is_given_and_can_be() {
+        assert_eq!(codec(&Pad::new(3), vec![]).unwrap().size().bytes, Some(3 * 2 * 4));
+        for (pad, said) in [
+            (Pad::new(0), "rows of 0 values"),
+            (Pad::new(5).multiple(2), "rows of at most 5 values, which is not a multiple of 2"),
+            (Pad::longest(), "boxes, points and masks are padded to the longest list of a batch"),
+        ] {
+            assert_eq!(codec(&pad, vec![]).unwrap_err().cause(), said);
+        }
+    }
+}
