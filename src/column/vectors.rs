@@ -189,7 +189,7 @@ fn no_vectors() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use forebay_arrow::array::{Int8Array, ListArray, StringViewArray};
+    use forebay_arrow::array::{Int8Array, Int32Array, ListArray, StringViewArray};
     use forebay_arrow::datatypes::{Float64Type, Int32Type};
     use forebay_arrow::vectors::{DENSE, SPARSE, lists_of};
     use forebay_arrow::vectors::{Stored, stored as vectors};
@@ -341,5 +341,55 @@ mod tests {
             (1, "no vector of Spark ML: index 1 where its size is 1"),
         ];
         assert_eq!(refused, expected);
+    }
+    #[test]
+    fn a_bad_vector_at_any_depth_is_the_row_that_contains_it() {
+        let each = |number: usize| match number {
+            4 => sparse(1, &[1], &[1.0]),
+            number => dense(&[number as f64]),
+        };
+        let inside: ArrayRef = Arc::new(vectors(&(0..6).map(each).collect::<Vec<_>>()));
+        let item = Arc::new(Field::new("item", inside.data_type().clone(), true));
+        let offsets = |lengths: [usize; 5]| OffsetBuffer::<i64>::from_lengths(lengths);
+        let structures = |nulls| StructArray::new(vec![item.clone()].into(), vec![inside.clone()], nulls);
+        let lists = |lengths| LargeListArray::new(item.clone(), offsets(lengths), inside.clone(), None);
+        let pairs = FixedSizeListArray::new(item.clone(), 2, inside.clone(), None);
+        let entries: Vec<FieldRef> = vec![Arc::new(Field::new("key", DataType::Int32, false)), item.clone()];
+        let keys: ArrayRef = Arc::new(Int32Array::from_iter_values(0..6));
+        let entries = StructArray::new(entries.into(), vec![keys, inside.clone()], None);
+        let entry = Arc::new(Field::new("entries", entries.data_type().clone(), false));
+        let map = |lengths: [usize; 5]| {
+            MapArray::new(entry.clone(), OffsetBuffer::from_lengths(lengths), entries.clone(), None, false)
+        };
+        let of_lists: ArrayRef = Arc::new(lists([2, 0, 2, 1, 1]));
+        let around = Arc::new(Field::new("item", of_lists.data_type().clone(), true));
+        let twice = LargeListArray::new(around, OffsetBuffer::from_lengths([1, 2, 2]), of_lists, None);
+        let columns: [(ArrayRef, &[usize]); 8] = [
+            (Arc::new(structures(None)), &[4]),
+            (Arc::new(structures(Some((0..6).map(|row| row != 4).collect()))), &[]),
+            (Arc::new(lists([2, 0, 2, 1, 1])), &[3]),
+            (Arc::new(lists([0, 5, 0, 1, 0])), &[1]),
+            (Arc::new(pairs), &[2]),
+            (Arc::new(map([2, 0, 2, 1, 1])), &[3]),
+            (Arc::new(map([0, 5, 0, 1, 0])), &[1]),
+            (Arc::new(twice), &[2]),
+        ];
+        for (column, expected) in columns {
+            let (made, bad) = delivered(&column);
+            let bad: Vec<usize> = bad.into_iter().map(|(row, _)| row).collect();
+            assert_eq!(bad, expected, "{}", column.data_type());
+            assert_eq!((made.len(), made.nulls()), (column.len(), column.nulls()));
+        }
+    }
+
+    #[test]
+    fn a_row_with_several_bad_vectors_is_bad_once() {
+        let bad = || sparse(1, &[1], &[1.0]);
+        let inside: ArrayRef = Arc::new(vectors(&[bad(), dense(&[1.0]), bad(), bad()]));
+        let item = Arc::new(Field::new("item", inside.data_type().clone(), true));
+        let nulls = Some([true, true, false].into_iter().collect());
+        let lists = LargeListArray::new(item, OffsetBuffer::from_lengths([3, 0, 1]), inside, nulls);
+        let (_, bad) = delivered(&lists);
+        assert_eq!(bad.into_iter().map(|(row, _)| row).collect::<Vec<_>>(), [0], "and a null is none");
     }
 }
