@@ -12,7 +12,7 @@ use half::f16;
 use super::*;
 use crate::batch::Fill;
 use crate::column::pad::PadCodec;
-use crate::column::{Pad, PlainCodec};
+use crate::column::{Codec, ColumnOption, Encoding, NullOptions, Pad, PlainCodec, Vocabulary};
 
 /// The column as it is delivered, and its bad rows with the reasons.
 fn delivered(column: &dyn Array, to: &DataType) -> (ArrayRef, Vec<(usize, String)>) {
@@ -261,4 +261,35 @@ fn what_is_not_cast_is_refused() {
     assert!(cast_field(&Field::new("x", Utf8View, true), &Boolean).is_err());
     let error = cast_field(&Field::new("x", Int8, true), &DataType::Date32).unwrap_err();
     assert!(error.to_string().contains("one of bool, int8"), "{error}");
+}
+
+#[test]
+fn rows_that_a_value_or_its_cast_makes_bad_are_in_order_and_come_once() {
+    let words = Vocabulary::texts((0..300).map(|number| number.to_string()));
+    let stored = Field::new("x", Utf8View, true);
+    let values: ArrayRef = Arc::new(StringViewArray::from(vec!["299", "none", "7", "256", "no"]));
+    let all = Selection::of_one((0..5).collect());
+    let encoded = |words: Vocabulary| Encoding::from(words).column(&stored, NullOptions::default());
+    let Codec::Gather(codec) = cast_after(encoded(words.clone()).unwrap().unwrap(), &UInt8).unwrap().codec
+    else {
+        unreachable!()
+    };
+    let (codes, bad) = codec.gather(&[values.as_ref()], &all).unwrap();
+    assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [0, 1, 3, 4]);
+    assert_eq!(codes.as_primitive::<forebay_arrow::datatypes::UInt8Type>().value(2), 7);
+    let known = cast_after(encoded(words.with_unknown()).unwrap().unwrap(), &UInt16).unwrap();
+    let Codec::Gather(codec) = &known.codec else { unreachable!() };
+    let (_, bad) = codec.gather(&[values.as_ref()], &all).unwrap();
+    assert!(bad.is_empty() && known.codec.unknown_values() == 2, "{bad:?}");
+}
+
+#[test]
+fn values_that_are_cast_before_they_are_encoded_are_counted_if_they_are_unknown() {
+    let stored = Field::new("x", Float64, true);
+    let numbers = Encoding::from(Vocabulary::numbers([1, 2]).with_unknown());
+    let codec = numbers.column(&Field::new("x", Int32, true), NullOptions::default()).unwrap().unwrap().codec;
+    let codec = CastCodec::new(codec, &stored, &Int32).unwrap();
+    let values = Float64Array::from(vec![1.0, 5.0, 2.0, -1.0]);
+    let (codes, bad) = codec.gather(&[&values], &Selection::of_one((0..4).collect())).unwrap();
+    assert!(bad.is_empty() && codec.unknown_values() == 2, "{codes:?}");
 }
