@@ -359,3 +359,62 @@ impl DecodeCells for ClipCodec {
 }
 
 const IMAGE: Noun = Noun { one: "an image", several: "images" };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::ImageCodec;
+
+    #[test]
+    fn rows_of_a_window_are_kept_like_images_and_lists_as_they_are_stored() {
+        let stored = Field::new("x", DataType::BinaryView, true);
+        let list = Field::new("x", DataType::List(Arc::new(stored.clone())), true);
+        let tiers = |forms: Vec<Arc<dyn KeptForm>>| -> Vec<_> {
+            forms.into_iter().map(|form| (form.tier(), form.key())).collect()
+        };
+        for image in [Image::random_resized_crop(8), Image::resize(8, 8), Image::fit(8)] {
+            let clip = Clip::new(image.clone()).frames(2);
+            let of = |stored: &Field, window| {
+                ClipCodec::new(&clip, stored, window, NullOptions::default()).unwrap()
+            };
+            let window = || of(&stored, Some((4, Frames::Together)));
+            let alone = || ImageCodec::new(image.clone());
+            let binary = stored.data_type();
+            assert!(!window().forms(binary).is_empty());
+            assert_eq!(tiers(window().forms(binary)), tiers(alone().forms(binary)));
+            assert_eq!(tiers(window().followed().forms(binary)), tiers(alone().followed().forms(binary)));
+            assert!(of(&list, None).forms(list.data_type()).is_empty());
+            let sizes = window().sizes("x", 0);
+            let Ok(Column { codec: Codec::Cells(sizes), .. }) = sizes else { unreachable!() };
+            assert!(sizes.forms(binary).is_empty(), "what is measured is the stored image");
+        }
+    }
+
+    #[test]
+    fn a_clip_that_cannot_work_has_no_codec() {
+        let stored = Field::new("x", DataType::BinaryView, true);
+        let clip = Clip::new(Image::resize(8, 8)).frames(2).at_most(3);
+        let window = Some((4, Frames::Together));
+        let error = ClipCodec::new(&clip, &stored, window, NullOptions::default()).unwrap_err();
+        assert_eq!(error.cause(), "a clip with frames and at_most");
+    }
+
+    #[test]
+    fn images_are_drawn_together_unless_the_window_or_the_clip_draws_them_alone() {
+        let stored = Field::new("x", DataType::BinaryView, true);
+        let list = Field::new("x", DataType::List(Arc::new(stored.clone())), true);
+        for (stored, window, draws, are_together) in [
+            (&stored, Some(Frames::Together), Frames::Together, true),
+            (&stored, Some(Frames::Alone), Frames::Together, false),
+            (&stored, Some(Frames::Together), Frames::Alone, false),
+            (&list, None, Frames::Together, true),
+            (&list, Some(Frames::Alone), Frames::Together, true),
+            (&list, None, Frames::Alone, false),
+        ] {
+            let clip = Clip::new(Image::random_resized_crop(8)).frames(2).draws(draws);
+            let window = window.map(|frames| (4, frames));
+            let codec = ClipCodec::new(&clip, stored, window, NullOptions::default()).unwrap();
+            assert_eq!(codec.are_together, are_together, "{window:?} {draws:?}");
+        }
+    }
+}
