@@ -201,4 +201,45 @@ mod tests {
         assert_eq!(made.value(2).len() as f64, cost.bytes);
         assert!(pixels.make(&rows, 800, &workspace).unwrap().is_none(), "3 rows of 788 bytes are too many");
     }
+
+    /// A form that keeps cells as they are, and takes any cell for one of one byte.
+    #[derive(Debug)]
+    struct AsStored;
+
+    impl KeptForm for AsStored {
+        fn tier(&self) -> Tier {
+            Tier::Pixels
+        }
+
+        fn key(&self) -> String {
+            String::new()
+        }
+
+        fn cost(&self, _: &[u8]) -> Result<Cost> {
+            Ok(Cost { bytes: 1.0, decoding: 0.5 })
+        }
+
+        fn make<'a>(&self, cell: &'a [u8], _: &Workspace) -> Result<std::borrow::Cow<'a, [u8]>> {
+            Ok(cell.into())
+        }
+    }
+
+    #[test]
+    fn the_kept_cells_of_all_columns_take_no_more_bytes_than_they_may() {
+        let cells: ArrayRef =
+            Arc::new(BinaryViewArray::from(vec![Some(&b"a"[..]), None, Some(&b"bcdef"[..])]));
+        let rows = RecordBatch::try_from_iter([("x", cells.clone()), ("y", cells)]).unwrap();
+        let form = |columns: &[usize]| {
+            let columns = columns.iter().map(|column| (*column, Arc::new(AsStored) as Arc<dyn KeptForm>));
+            CacheForm { tier: Tier::Pixels, key: String::new(), columns: columns.collect() }
+        };
+        let workspace = Workspace::of_loader(1 << 20, 1);
+        for (columns, bytes) in [(&[1][..], 6), (&[0, 1][..], 12)] {
+            let made = |most| form(columns).make(&rows, most, &workspace).unwrap();
+            assert_eq!(made(bytes), Some(rows.clone()));
+            assert_eq!(made(bytes - 1), None, "{columns:?}");
+            let cost = form(columns).cost(&rows, 3).unwrap();
+            assert_eq!(cost, Cost { bytes: columns.len() as f64, decoding: 0.5 });
+        }
+    }
 }
