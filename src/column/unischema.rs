@@ -200,6 +200,7 @@ mod tests {
     use forebay_petastorm::SparkType;
 
     use super::*;
+    use crate::column::{Encoding, Pad};
 
     fn declared(dtype: Dtype, shape: &[Option<u64>], codec: Option<Codec>) -> Declared {
         Declared { name: "x".to_owned(), dtype, shape: shape.to_vec(), codec, nullable: false }
@@ -272,6 +273,16 @@ mod tests {
             (Dtype::Int8, &[Some(0)]),
         ] {
             assert!(of(dtype, shape, Codec::Ndarray).arrays().is_some(), "{dtype}{shape:?}");
+        }
+        let lists = Field::new("x", bytes.clone(), true);
+        let matrix = declared(Dtype::Float32, &[Some(2), Some(3)], Some(Codec::Ndarray));
+        for given in [
+            ColumnSpec { cast: Some(DataType::Float64.into()), ..ColumnSpec::default() },
+            ColumnSpec { pad: Some(Pad::new(4)), ..ColumnSpec::default() },
+            ColumnSpec { encode: Some(Encoding::hash(9)), ..ColumnSpec::default() },
+        ] {
+            let found = Decoding::for_field(&matrix, &lists, &given).unwrap().unwrap();
+            assert!(found.arrays().is_some(), "an option of lists sees lists: {given:?}");
         }
         for (dtype, why) in [
             (Dtype::Datetime64, "unit of time"),
