@@ -487,4 +487,62 @@ mod tests {
         let pages = index.read(Type::INT64, None).unwrap();
         assert!(pages.statistics.iter().all(|page| page.null_count_opt().is_none()));
     }
+
+    #[test]
+    fn a_bloom_filter_rules_out_no_value_that_is_stored() {
+        let empty = || Sbbf::new_with_ndv_fpp(100, 0.001).unwrap();
+        let (mut narrow, mut wide, mut texts) = (empty(), empty(), empty());
+        [0, 7, -1, i32::MIN, i32::MAX].iter().for_each(|value| narrow.insert(value));
+        [0, 7, -1, i64::MIN, i64::MAX].iter().for_each(|value| wide.insert(value));
+        ["", "a"].iter().for_each(|value| texts.insert(*value));
+        let is_ruled_out = |data_type: &DataType, values: &[Value]| {
+            let (bloom, physical) = match data_type {
+                DataType::Utf8View => (&texts, Type::BYTE_ARRAY),
+                DataType::Int64 | DataType::UInt64 => (&wide, Type::INT64),
+                _ => (&narrow, Type::INT32),
+            };
+            rules_out(bloom, physical, data_type, values)
+        };
+        let int = |value: i64| Value::Int(value);
+        let top = 1u64 << 63;
+        for (data_type, stored, others) in [
+            (DataType::Int8, vec![int(0), int(7), int(-1)], vec![int(5), int(-5)]),
+            (
+                DataType::Int32,
+                vec![int(0), int(7), int(-1), int(i32::MIN.into()), int(i32::MAX.into())],
+                vec![int(5), int(1 << 31), int(1 << 32), int(i64::MIN)],
+            ),
+            (
+                DataType::UInt32,
+                vec![int(0), int(7), int(u32::MAX.into()), int(1 << 31), int((1 << 31) - 1)],
+                vec![int(5), int(-1), int(1 << 32)],
+            ),
+            (
+                DataType::Int64,
+                vec![int(0), int(7), int(-1), int(i64::MIN), int(i64::MAX)],
+                vec![int(5), int(-5)],
+            ),
+            (
+                DataType::UInt64,
+                vec![int(0), int(7), int(i64::MAX), Value::UInt(u64::MAX), Value::UInt(top)],
+                vec![int(5), int(-1), int(i64::MIN), Value::UInt(top + 1)],
+            ),
+            (
+                DataType::Utf8View,
+                ["", "a"].map(|text| Value::Text(text.into())).to_vec(),
+                vec![Value::Text("b".into())],
+            ),
+        ] {
+            for value in &stored {
+                let value = std::slice::from_ref(value);
+                assert!(!is_ruled_out(&data_type, value), "{data_type}: {value:?}");
+                let list = [&others[..], value].concat();
+                assert!(!is_ruled_out(&data_type, &list), "one of the values is stored");
+            }
+            assert!(is_ruled_out(&data_type, &others), "{data_type}: {others:?}");
+        }
+        for data_type in [DataType::Date32, DataType::Decimal32(9, 2)] {
+            assert!(!is_ruled_out(&data_type, &[int(5)]), "{data_type} may store it in another form");
+        }
+    }
 }
