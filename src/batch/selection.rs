@@ -720,7 +720,7 @@ mod tests {
         assert_eq!(selection.bits(&bits), expected);
     }
 
-    /// Of five sources, only numbers 1 and 3 give rows, which are not consecutive.
+    /// Only numbers 1 and 3 of the five sources give rows, and they are not consecutive.
     #[test]
     fn sources_that_give_no_row_change_nothing() {
         const ROWS: u32 = 1 << 18;

@@ -204,9 +204,9 @@ mod tests {
 
     /// A form that keeps cells as they are, and takes any cell for one of one byte.
     #[derive(Debug)]
-    struct AsStored;
+    struct Verbatim;
 
-    impl KeptForm for AsStored {
+    impl KeptForm for Verbatim {
         fn tier(&self) -> Tier {
             Tier::Pixels
         }
@@ -230,7 +230,7 @@ mod tests {
             Arc::new(BinaryViewArray::from(vec![Some(&b"a"[..]), None, Some(&b"bcdef"[..])]));
         let rows = RecordBatch::try_from_iter([("x", cells.clone()), ("y", cells)]).unwrap();
         let form = |columns: &[usize]| {
-            let columns = columns.iter().map(|column| (*column, Arc::new(AsStored) as Arc<dyn KeptForm>));
+            let columns = columns.iter().map(|column| (*column, Arc::new(Verbatim) as Arc<dyn KeptForm>));
             CacheForm { tier: Tier::Pixels, key: String::new(), columns: columns.collect() }
         };
         let workspace = Workspace::of_loader(1 << 20, 1);

@@ -204,6 +204,20 @@ fn an_epoch_that_another_one_ends_says_so_and_takes_nothing_of_it() {
     assert_eq!(second.count() as u64, mix.len());
 }
 
+/// The next batch of the first epoch needs another pass over source `b`, which the second epoch reads.
+#[test]
+fn an_epoch_that_another_one_ends_begins_no_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (write(&folder.path().join("a"), 40, 20), write(&folder.path().join("b"), 10, 20));
+    let builder = Loader::mix([(a.loader(), 1.0), (b.loader(), 1.0)]).unwrap();
+    let mix = builder.stop(Stop::Last).batch_size(10).build().unwrap();
+    let mut first = mix.epoch(0);
+    (0..2).for_each(|_| drop(first.next().unwrap().unwrap()));
+    let second = mix.epoch(1);
+    assert_eq!(first.next().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(batches(second).len() as u64, mix.len());
+}
+
 #[test]
 fn the_options_of_a_source_are_refused_where_they_belong_to_all() {
     let folder = tempfile::tempdir().unwrap();

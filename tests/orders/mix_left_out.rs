@@ -146,6 +146,20 @@ fn bad_rows_of_a_source_are_replaced_by_rows_of_the_step_if_it_keeps_its_shape()
     assert_eq!((refilling.stats().padded_rows, refilling.stats().skipped_rows), (5, 5));
 }
 
+/// Source 1 has a bad row in each of the steps 0, 1 and 3, and the limit holds for a pass.
+#[test]
+fn bad_rows_before_a_position_count_towards_the_limit_of_their_source() {
+    let pair = Pair::new(|source, n| source == 1 && [1, 6, 13].contains(&n));
+    let mix = |at_most| pair.mix((0, 1), |_, source| source.on_bad_row(OnBadRow::skip(at_most)));
+    let (whole, enough, few) = (mix(3), mix(3), mix(2));
+    let all = steps(std::slice::from_ref(&whole));
+    assert_eq!(whole.stats().skipped_rows, 3);
+    [&enough, &few].into_iter().for_each(|resumed| resumed.restore(&all[2].1).unwrap());
+    assert_eq!(held(steps(&[enough])), held(all)[3..]);
+    let error = few.epoch(0).find_map(Result::err).expect("three rows are more than two");
+    assert_eq!(error.kind(), ErrorKind::BadRow);
+}
+
 #[test]
 fn a_row_stands_in_where_nothing_is_left_of_a_step() {
     let pair = Pair::new(|_, _| false);

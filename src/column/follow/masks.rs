@@ -442,8 +442,10 @@ mod tests {
         Arc::new(StructArray::from(fields.map(field).to_vec()))
     }
 
-    /// The numbers of each mask of a row, and the size that is stored with it.
-    fn decoded(masks: &ArrayRef) -> Result<Vec<(Vec<Vec<f64>>, Option<Size>)>> {
+    /// The numbers of a mask, and the size that is stored with it.
+    type NumbersAndSize = (Vec<Vec<f64>>, Option<Size>);
+
+    fn decoded(masks: &ArrayRef) -> Result<Vec<NumbersAndSize>> {
         let row = lists(masks, [masks.len()]);
         let masks = StoredMasks::new(&row)?;
         let each = masks.of_row(0)?.map(|item| {

@@ -205,9 +205,9 @@ mod tests {
 
     /// Delivers the stored lists, of which the given rows are bad.
     #[derive(Debug)]
-    struct AsStored(Vec<usize>);
+    struct Untouched(Vec<usize>);
 
-    impl FollowImage for AsStored {
+    impl FollowImage for Untouched {
         fn delivered(&self, stored: &Field) -> Result<FieldRef> {
             Ok(Arc::new(stored.clone()))
         }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn codec(pad: &Pad, bad: Vec<usize>) -> Result<PaddedCodec> {
-        PaddedCodec::new(Arc::new(AsStored(bad)), pad, &Field::new("x", pairs().data_type().clone(), false))
+        PaddedCodec::new(Arc::new(Untouched(bad)), pad, &Field::new("x", pairs().data_type().clone(), false))
     }
 
     /// The numbers of each row, the bad rows, and the mask of the items.
