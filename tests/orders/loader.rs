@@ -267,6 +267,21 @@ fn bytes_in_flight_stay_under_the_budget() {
 }
 
 #[test]
+fn batches_take_as_much_of_the_budget_if_their_rows_stay_in_memory() {
+    let dir = written(2, 2, 100, 10_000);
+    let loader = loader(&dir).shuffle(Shuffle::seeded(1)).memory(256 << 20).batch_size(16).build().unwrap();
+    let read_after = [0, 1, 2].map(|epoch| {
+        for batch in loader.epoch(epoch) {
+            batch.unwrap();
+            let memory = loader.stats().memory;
+            assert!(memory.batches >= 16 * 10_000, "epoch {epoch}: {memory:?}");
+        }
+        loader.stats().traffic.bytes_read
+    });
+    assert_eq!(read_after, [read_after[0]; 3], "rows are read once");
+}
+
+#[test]
 fn an_exact_shuffle_is_a_permutation() {
     let dir = written(2, 5, 30, 4);
     let loader = loader(&dir).shuffle(Shuffle::exact(5)).batch_size(32).build().unwrap();
