@@ -80,6 +80,9 @@ impl Decompressor {
         decompressor.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
         decompressor.set(tj::TJPARAM_TJPARAM_SCANLIMIT, to_c(max_scans))?;
         decompressor.set(tj::TJPARAM_TJPARAM_MAXMEMORY, to_c(max_memory_mib))?;
+        // Colour profiles are not used. By default, libjpeg-turbo copies the ICC profile of each image, and
+        // warns if it is damaged.
+        decompressor.set(tj::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
         Ok(decompressor)
     }
 

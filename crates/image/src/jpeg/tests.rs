@@ -365,3 +365,26 @@ fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
     .unwrap_err();
     assert_eq!(error.cause(), "corrupt JPEG: premature end of data segment");
 }
+
+/// Decodes the whole image without changing its size.
+fn decoded_whole(encoded: &[u8]) -> Result<Vec<u8>> {
+    let image = Image::resize(HEIGHT, WIDTH);
+    let mut slot = vec![0; image.bytes_per_image()];
+    let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(0));
+    decode_alone(&image, encoded, &frame_of, &mut slot, &mut Scratch::default()).map(|()| slot)
+}
+
+#[test]
+fn a_damaged_colour_profile_is_harmless() {
+    let encoded = jpegs().swap_remove(2);
+    let profile = |number: u8, count: u8| {
+        let content = [&b"ICC_PROFILE\0"[..], &[number, count], &[7; 20]].concat();
+        [&[0xFF, 0xE2, 0, 2 + content.len() as u8], &content[..]].concat()
+    };
+    let frame = encoded.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    let expected = decoded_whole(&encoded).unwrap();
+    for (number, count) in [(0, 1), (1, 2), (3, 2)] {
+        let odd = [&encoded[..frame], &profile(1, 1), &profile(number, count), &encoded[frame..]].concat();
+        assert!(decoded_whole(&odd).unwrap() == expected, "segment {number} of {count}");
+    }
+}
