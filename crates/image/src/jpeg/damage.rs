@@ -7,11 +7,12 @@ use forebay_base::{Error, ErrorKind};
 
 use super::super::refuse::bad_row;
 
-/// The warnings that do not affect pixels if they occur before the first scan.
-const HARMLESS_BEFORE_SCAN: [&str; 3] = [
+/// The warnings that do not affect pixels if a segment before the first scan causes them, or a scan's header.
+const HARMLESS_IN_HEADER: [&str; 4] = [
     "Warning: unknown JFIF revision",
     "Unknown Adobe color transform code",
     "extraneous bytes before marker",
+    "Invalid SOS parameters for sequential JPEG",
 ];
 
 /// The texts of messages that are about a limit rather than damage.
@@ -19,10 +20,10 @@ const LIMITS: [&str; 4] = ["Memory limit", "Insufficient memory", "too large", "
 
 const PREFIXES: [&str; 3] = ["Corrupt JPEG data: ", "Warning: ", "tj3Decompress8(): "];
 
-/// Whether a warning is harmless, if it came before the first scan. The caller then decodes the image again
-/// without the segments that may have caused the warning.
-pub(super) fn is_harmless_before_scan(message: &str) -> bool {
-    HARMLESS_BEFORE_SCAN.iter().any(|harmless| message.contains(harmless))
+/// Whether a warning is harmless, if it is about a header. The caller then decodes the image again without
+/// the parts of its headers that may have caused the warning.
+pub(super) fn is_harmless_in_header(message: &str) -> bool {
+    HARMLESS_IN_HEADER.iter().any(|harmless| message.contains(harmless))
 }
 
 /// Whether a warning is about bytes between the last sample and the end marker.

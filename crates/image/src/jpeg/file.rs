@@ -31,7 +31,7 @@ impl Decoder {
         workspace: &Workspace,
     ) -> Result<()> {
         match self.decode_strictly(image, encoded, shown, stages, workspace) {
-            Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
+            Err(Failure::Codec(message)) if damage::is_harmless_in_header(&message) => {
                 let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
                 self.decode_strictly(image, &clean, shown, stages, workspace).map_err(Failure::into_error)
             }

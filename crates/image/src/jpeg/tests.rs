@@ -4,8 +4,9 @@
 use forebay_base::{ErrorKind, Result};
 
 use super::decoder::{BYTES_PER_COLUMN, Decoder, bytes_of, needed};
+use super::entropy::{EntropyDecoder, Facts, Request};
 use super::ffi::{Info, Stored};
-use super::markers::Markers;
+use super::markers::{Markers, SOS};
 use super::region::ReducedRegion;
 use super::*;
 use crate::buffer::Buffer;
@@ -372,6 +373,85 @@ fn decoded_whole(encoded: &[u8]) -> Result<Vec<u8>> {
     let mut slot = vec![0; image.bytes_per_image()];
     let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(0));
     decode_alone(&image, encoded, &frame_of, &mut slot, &mut Scratch::default()).map(|()| slot)
+}
+
+/// The offsets of the data of all scans.
+fn scans(encoded: &[u8]) -> Vec<usize> {
+    let mut scans = Vec::new();
+    let mut at = 0;
+    while let Some(segment) = markers::segment(encoded, at) {
+        at = segment.end;
+        if segment.marker == SOS {
+            scans.push(at);
+        }
+    }
+    scans
+}
+
+/// Returns `encoded` with other values at the end of each scan header: the first and last coefficient of the
+/// scan, and its numbers of bits.
+fn with_scan_headers(encoded: &[u8], values: [u8; 3]) -> Vec<u8> {
+    let mut changed = encoded.to_vec();
+    for scan in scans(encoded) {
+        changed[scan - values.len()..scan].copy_from_slice(&values);
+    }
+    changed
+}
+
+/// Returns a baseline JPEG with one scan for each of its three components.
+fn with_a_scan_for_each_component(encoded: &[u8]) -> Vec<u8> {
+    let request = Request { encoded, memory: 1 << 26, reduction: 1, colours: RGB };
+    let facts = Facts { width: WIDTH, height: HEIGHT, channels: RGB as u8, orientation: 1, mcu_width: None };
+    let mut entropy = EntropyDecoder::default();
+    let packed = entropy.pack_baseline(request, facts).unwrap().bytes;
+    entropy.unpack(Request { encoded: &packed, ..request }, true, &[]).unwrap()
+}
+
+#[test]
+fn scan_headers_of_a_sequential_image_may_name_any_coefficients() {
+    const VALUES: [[u8; 3]; 6] =
+        [[0, 0, 0], [1, 63, 0], [0, 63, 1], [0, 63, 0x10], [0, 62, 0], [63, 0, 0xFF]];
+    let arithmetic = (turbojpeg_sys::TJPARAM_TJPARAM_ARITHMETIC, 1);
+    let settings = [ffi::quality(90), ffi::chroma_sampling(2), arithmetic];
+    let mut files = jpegs();
+    files.push(with_a_scan_for_each_component(&files[2]));
+    files.push(ffi::compress(&pixels(), WIDTH, HEIGHT, &settings).unwrap());
+    for encoded in files {
+        let expected = decoded_whole(&encoded).unwrap();
+        for values in VALUES {
+            let odd = with_scan_headers(&encoded, values);
+            assert!(odd != encoded && decoded_whole(&odd).unwrap() == expected, "{values:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_behind_an_odd_scan_header_is_found() {
+    let mut files = jpegs();
+    files.push(with_a_scan_for_each_component(&files[2]));
+    for encoded in files {
+        let odd = with_scan_headers(&encoded, [0, 0, 0]);
+        for scan in scans(&odd) {
+            let cut = [&odd[..scan + (odd.len() - scan) / 9], &[0xFF, 0xD9]].concat();
+            let error = decoded_whole(&cut).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadRow, "cut after {scan}");
+        }
+    }
+}
+
+#[test]
+fn a_progressive_image_with_the_frame_header_of_another_kind_is_refused() {
+    let progressive = (turbojpeg_sys::TJPARAM_TJPARAM_PROGRESSIVE, 1);
+    for sampling in 0..ffi::CHROMA_SAMPLINGS {
+        let settings = [ffi::quality(90), ffi::chroma_sampling(sampling), progressive];
+        let mut encoded = ffi::compress(&pixels(), WIDTH, HEIGHT, &settings).unwrap();
+        let frame = encoded.windows(2).position(|pair| pair == [0xFF, 0xC2]).unwrap();
+        for marker in [0xC0, 0xC1] {
+            encoded[frame + 1] = marker;
+            let error = decoded_whole(&encoded).map(|_| ()).unwrap_err();
+            assert_eq!(error.cause(), "corrupt JPEG: invalid SOS parameters for sequential JPEG");
+        }
+    }
 }
 
 #[test]
