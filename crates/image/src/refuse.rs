@@ -6,6 +6,9 @@ use forebay_base::{Error, ErrorKind, Result, panics};
 
 use super::format::Format;
 
+/// The hint for images that no decoder here reads.
+pub(super) const RE_ENCODE: &str = "re-encode such images as JPEG, PNG or WebP";
+
 /// The error for a row whose bytes are not one complete image.
 pub(super) fn bad_row(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadRow, cause)
@@ -32,9 +35,10 @@ pub(super) fn corrupt(format: Format, said: &dyn fmt::Display) -> Error {
     bad_row(format!("corrupt {format}: {}", said.to_string().trim_end_matches('.')))
 }
 
-/// Runs a decoder that may panic on malformed input, as some decoders have done.
+/// Runs a decoder that may panic: some do on damaged files, and that of TIFF on tiles with separate planes.
 pub(super) fn caught<T>(format: Format, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    panics::caught(work).unwrap_or_else(|_| Err(bad_row(format!("corrupt {format}: the decoder panicked"))))
+    let panicked = || bad_row(format!("{format}: the decoder panicked")).hint(RE_ENCODE);
+    panics::caught(work).unwrap_or_else(|_| Err(panicked()))
 }
 
 #[cfg(test)]
@@ -44,6 +48,9 @@ mod tests {
     #[test]
     fn a_panic_of_a_decoder_is_a_bad_row() {
         let error = caught(Format::Gif, || -> Result<()> { panic!("index out of bounds") }).unwrap_err();
-        assert_eq!(error.to_string(), "corrupt GIF: the decoder panicked");
+        assert_eq!(
+            error.to_string(),
+            "GIF: the decoder panicked (re-encode such images as JPEG, PNG or WebP)"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use forebay_base::Error;
 
-use super::refuse::bad_row;
+use super::refuse::{RE_ENCODE, bad_row};
 
 /// The number of bytes at the start of an unknown file that an error shows.
 const SHOWN_BYTES: usize = 4;
@@ -53,7 +53,6 @@ const LOOKED_AT: usize = 64;
 /// match too many numbers by chance.
 const LEAST_RAW_SIDE: usize = 16;
 
-const RE_ENCODE: &str = "re-encode such images as JPEG, PNG or WebP";
 const DECODE: &str = "store the bytes of the file: `base64.b64decode` makes them in Python, `from_base64` in DuckDB, `unbase64` in Spark";
 
 /// Whether a PNG was converted by Apple's tools, which compress the pixels in a way of their own.
