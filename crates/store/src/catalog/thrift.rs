@@ -13,11 +13,13 @@
 //! bytes that the two readers would skip differently are refused.
 
 pub(crate) mod declared;
+mod edits;
 mod kinds;
 
 use declared::{Field, Kind, STATISTICS};
 use kinds::{BYTE, DOUBLE, I16, MAP, SET};
 
+pub(crate) use edits::{Edits, field_header};
 pub(crate) use kinds::{BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT};
 
 /// How deeply structures may be nested in values that are skipped. The structures of Parquet have five
@@ -31,12 +33,39 @@ const LONGEST_VARINT: u32 = 10;
 /// invalid.
 pub struct Compact<'a> {
     rest: &'a [u8],
+    /// The number of all bytes, also of those that were read.
+    length: usize,
+    /// The changes that remove what a structure does not declare; `None` if such bytes are refused.
+    edits: Option<Edits>,
+    /// Whether the field that was read last is not written as it is declared, and was skipped.
+    is_misfit: bool,
 }
 
 impl<'a> Compact<'a> {
     /// Starts to read at the beginning of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Compact { rest: bytes }
+        Compact { rest: bytes, length: bytes.len(), edits: None, is_misfit: false }
+    }
+
+    /// Starts to read `bytes`. A field that is not written with the declared type is skipped, as the readers
+    /// do that Thrift generates, and [`edits`](Self::edits) removes it from a copy.
+    pub(crate) fn lenient(bytes: &'a [u8]) -> Self {
+        Compact { edits: Some(Edits::default()), ..Compact::new(bytes) }
+    }
+
+    /// The changes for a copy of the bytes that another reader accepts. Only a lenient reader has any.
+    pub(crate) fn edits(&mut self) -> &mut Edits {
+        self.edits.get_or_insert_default()
+    }
+
+    /// The number of bytes that were read.
+    pub(crate) fn position(&self) -> usize {
+        self.length - self.rest.len()
+    }
+
+    /// The next byte, which is left unread.
+    pub(crate) fn next(&self) -> Option<u8> {
+        self.rest.first().copied()
     }
 
     /// The number of unread bytes.
@@ -47,8 +76,10 @@ impl<'a> Compact<'a> {
     /// Reads a structure. Calls `field` with the id and the type of each field; `field` reads or skips the
     /// value.
     pub fn structure(&mut self, mut field: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
-        let mut id = 0i16;
+        // The id of the last field, and of the last one that is not removed.
+        let (mut id, mut kept) = (0i16, 0i16);
         loop {
+            let (start, before) = (self.position(), id);
             let header = self.byte()?;
             if header == 0 {
                 return Some(());
@@ -57,7 +88,19 @@ impl<'a> Compact<'a> {
                 0 => i16::try_from(self.int()?).ok()?,
                 delta => id.checked_add(i16::from(delta))?,
             };
-            field(self, id, header & 0x0f)?;
+            let content = self.position();
+            let kind = header & 0x0f;
+            field(self, id, kind)?;
+            if std::mem::take(&mut self.is_misfit) {
+                let end = self.position();
+                self.edits().remove(start..end);
+                continue;
+            }
+            // A header counts from the field before, so the one after a removed field is written anew.
+            if before != kept {
+                self.edits().replace(start..content, &field_header(id, kind));
+            }
+            kept = id;
         }
     }
 
@@ -75,8 +118,20 @@ impl<'a> Compact<'a> {
     /// Reads the header of a list of structures, and returns the number of elements. `kind` is the field's
     /// written type.
     pub(crate) fn list_of_structures(&mut self, kind: u8) -> Option<usize> {
-        let (count, element) = (kind == LIST).then(|| self.list())??;
+        let (count, element) = (kind == LIST).then(|| self.list_of_declared(STRUCT))??;
         (count == 0 || element == STRUCT).then_some(count)
+    }
+
+    /// Reads a list's header like [`list`](Self::list). An empty list may be written with any type of
+    /// elements; the copy gets the declared one.
+    fn list_of_declared(&mut self, declared: u8) -> Option<(usize, u8)> {
+        let start = self.position();
+        let (count, element) = self.list()?;
+        if count == 0 && element != declared && self.edits.is_some() {
+            let end = self.position();
+            self.edits().replace(start..end, &[declared]);
+        }
+        Some((count, element))
     }
 
     /// Reads a 32-bit integer. Returns `None` if `kind`, the field's written type, is another one.
@@ -131,6 +186,11 @@ impl<'a> Compact<'a> {
         let likely = usize::try_from(id).ok().and_then(|id| declared.get(id.checked_sub(1)?));
         let likely = likely.filter(|(declared, _)| *declared == id);
         match likely.or_else(|| declared.iter().find(|(declared, _)| *declared == id)) {
+            Some((_, declared)) if self.edits.is_some() && !declared.is_written_as(kind) => {
+                self.skip(kind)?;
+                self.is_misfit = true;
+                Some(())
+            }
             Some((_, declared)) => self.declared(declared, kind),
             None => self.skip(kind),
         }
@@ -178,17 +238,14 @@ impl<'a> Compact<'a> {
     }
 
     fn declared(&mut self, declared: &Kind, kind: u8) -> Option<()> {
-        if let Kind::Bool = declared {
-            return Self::bool(kind).map(drop);
-        }
-        if kind != declared.written() {
+        if !declared.is_written_as(kind) {
             return None;
         }
         match declared {
             Kind::I16 => i16::try_from(self.int()?).ok().map(drop),
             Kind::I32 => i32::try_from(self.int()?).ok().map(drop),
             Kind::List(element) => {
-                let (count, kind) = self.list()?;
+                let (count, kind) = self.list_of_declared(element.written())?;
                 (0..count).try_for_each(|_| match kind == element.written() {
                     true => self.declared(element, kind),
                     // A list with elements of another type is only skipped here: the Parquet crate refuses

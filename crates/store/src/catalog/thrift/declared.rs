@@ -4,7 +4,7 @@
 //! A union is declared as a structure, of which one field is written. Fields that are not declared here are
 //! skipped.
 
-use super::kinds::{BINARY, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
+use super::kinds::{BINARY, BOOL_FALSE, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
 
 /// The id and the type of a field.
 pub(crate) type Field = (i16, Kind);
@@ -37,6 +37,11 @@ impl Kind {
             Kind::List(_) => LIST,
             Kind::Struct(_) => STRUCT,
         }
+    }
+
+    /// Whether a field of this type may be written with the type `kind`.
+    pub(super) fn is_written_as(&self, kind: u8) -> bool {
+        kind == self.written() || matches!(self, Kind::Bool) && kind == BOOL_FALSE
     }
 }
 

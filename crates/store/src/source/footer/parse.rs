@@ -59,12 +59,12 @@ pub(super) fn parse(
     known: &KnownColumns,
     names: Option<&ColumnNames>,
 ) -> Result<Parsed> {
-    let oddities = structure::check(bytes)?;
+    let edits = structure::check(bytes)?;
     let plain;
-    let read = match oddities.is_empty() {
+    let read = match edits.is_empty() {
         true => bytes,
         false => {
-            plain = oddities.replaced(bytes);
+            plain = edits.applied(bytes);
             &plain
         }
     };

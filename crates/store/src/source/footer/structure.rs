@@ -5,14 +5,12 @@
 //! Without the check, a damaged footer could exhaust memory: the Parquet crate reserves memory for as many
 //! children as an element claims to have, and recurses as deeply as elements are nested.
 
-use std::ops::Range;
-
 use forebay_base::{Error, ErrorKind, Result};
 
 use crate::catalog::thrift::declared::{
     COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
 };
-use crate::catalog::thrift::{BOOL_FALSE, BOOL_TRUE, Compact, I32, I64, STRUCT};
+use crate::catalog::thrift::{BINARY, BOOL_FALSE, BOOL_TRUE, Compact, Edits, I32, I64, STRUCT, field_header};
 
 /// How deeply columns may be nested. Deeper ones are refused before the Parquet crate recurses into them.
 const MAX_SCHEMA_DEPTH: usize = 64;
@@ -33,58 +31,25 @@ const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 /// The encodings that the Parquet crate knows, as their numbers in the format.
 const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// The parts of a valid footer that the Parquet crate would refuse, as positions in the footer's bytes.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Oddities {
-    /// Where a column chunk lists an encoding that the Parquet crate does not know. The pages of the chunk
-    /// need not use this encoding.
-    encodings: Vec<Range<usize>>,
-    /// The starts of lists of encodings whose elements are declared as 64-bit instead of 32-bit integers, as
-    /// fastparquet 0.8 writes them. The bytes of the elements are the same for both types.
-    wide_lists: Vec<usize>,
-}
-
-impl Oddities {
-    pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// A copy of the footer in which the Parquet crate accepts all parts. The replacements have the same
-    /// number of bytes.
-    pub(super) fn replaced(&self, bytes: &[u8]) -> Vec<u8> {
-        /// The bit that is set in each byte of a variable-length number except the last one.
-        const GOES_ON: u8 = 0x80;
-        const ELEMENT: u8 = 0x0f;
-        let mut bytes = bytes.to_vec();
-        for encoding in &self.encodings {
-            // These bytes are a long way to write zero, the number of the plain encoding.
-            bytes[encoding.clone()].fill(GOES_ON);
-            bytes[encoding.end - 1] = 0;
-        }
-        for &list in &self.wide_lists {
-            bytes[list] = bytes[list] & !ELEMENT | I32;
-        }
-        bytes
-    }
-
-    /// Converts positions that were counted from the end of a footer of `length` bytes into positions from
-    /// its beginning.
-    fn in_order(self, length: usize) -> Self {
-        let encodings = self.encodings.into_iter().map(|place| length - place.start..length - place.end);
-        let wide_lists = self.wide_lists.into_iter().map(|place| length - place);
-        Oddities { encodings: encodings.collect(), wide_lists: wide_lists.collect() }
-    }
-}
-
-/// Checks a footer, and returns the parts that the Parquet crate would refuse. Fails with `Corrupt`,
-/// `TooLarge` or `Unsupported`.
-pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
+/// Checks a footer, and returns the changes that a copy needs to be accepted by the Parquet crate: files of
+/// other writers have oddities that all other readers accept. Fails with `Corrupt`, `TooLarge` or
+/// `Unsupported`.
+///
+/// - A field that is not written with the declared type is removed, as if the file did not have it.
+/// - An encoding that the Parquet crate does not know, in the list of a column chunk, becomes the plain one.
+///   The pages need not use it, and say themselves which one they use.
+/// - A list of encodings with elements of 64 bits gets elements of 32 bits, which are written alike. fastparquet
+///   0.8 writes such lists.
+/// - A column that is not said to be optional or repeated is required.
+/// - A decimal without a scale has the scale 0.
+pub(super) fn check(bytes: &[u8]) -> Result<Edits> {
     const SCHEMA: i16 = 2;
     const ROW_GROUPS: i16 = 4;
     const ENCRYPTION: i16 = 8;
     let mut encrypted = false;
     let mut schema: Option<Tree> = None;
-    let read = Compact::new(bytes).structure(|input, id, kind| {
+    let mut input = Compact::lenient(bytes);
+    let read = input.structure(|input, id, kind| {
         encrypted |= id == ENCRYPTION;
         // All writers put the row groups after the schema, so the schema is known here.
         if let (ROW_GROUPS, Some(tree)) = (id, &mut schema) {
@@ -101,12 +66,11 @@ pub(super) fn check(bytes: &[u8]) -> Result<Oddities> {
         let tree = schema.insert(Tree { left, ..Tree::default() });
         (0..left).try_for_each(|_| tree.element(input))
     });
-    let (trouble, oddities) = schema.map_or_else(Default::default, |tree| (tree.trouble, tree.oddities));
-    match (read, trouble) {
+    match (read, schema.and_then(|tree| tree.trouble)) {
         (_, Some(trouble)) => Err(trouble),
         (None, None) => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
         (Some(()), None) if encrypted => Err(encrypted_error()),
-        (Some(()), None) => Ok(oddities.in_order(bytes.len())),
+        (Some(()), None) => Ok(std::mem::take(input.edits())),
     }
 }
 
@@ -125,9 +89,9 @@ pub(super) fn key_value<'a>(bytes: &'a [u8], key: &str) -> Result<Option<&'a [u8
         (0..pairs).try_for_each(|_| {
             let (mut name, mut value) = (None, None);
             input.structure(|input, id, kind| {
-                match id {
-                    KEY => name = Some(input.bytes(kind)?),
-                    VALUE => value = Some(input.bytes(kind)?),
+                match (id, kind) {
+                    (KEY, BINARY) => name = Some(input.bytes(kind)?),
+                    (VALUE, BINARY) => value = Some(input.bytes(kind)?),
                     _ => input.skip(kind)?,
                 }
                 Some(())
@@ -156,8 +120,6 @@ struct Tree {
     paths: u64,
     /// The leaf columns, in the order of the schema.
     leaves: Vec<Leaf>,
-    /// The parts that the Parquet crate would refuse. Here, positions are counted from the end of the footer.
-    oddities: Oddities,
     /// The error, if the schema is refused or a column chunk contradicts it.
     trouble: Option<Error>,
 }
@@ -188,20 +150,36 @@ impl Tree {
         const REPETITION: i16 = 3;
         const NAME: i16 = 4;
         const CHILDREN: i16 = 5;
+        const CONVERTED: i16 = 6;
+        const SCALE: i16 = 7;
         const REQUIRED: i32 = 0;
         const REPEATED: i32 = 2;
+        const DECIMAL: i32 = 5;
         let (mut name, mut children) = (0, 0);
-        let (mut physical, mut repetition) = (None, REQUIRED);
+        let (mut physical, mut repetition) = (None, None);
+        let (mut converted, mut scale) = (None, None);
         input.structure(|input, id, kind| {
             match id {
                 TYPE => physical = Some(input.i32(kind)?),
-                REPETITION => repetition = input.i32(kind)?,
+                REPETITION => repetition = Some(input.i32(kind)?),
                 NAME => name = input.binary(kind)?,
                 CHILDREN => children = usize::try_from(input.i32(kind)?).ok()?,
+                CONVERTED => converted = Some(input.i32(kind)?),
+                SCALE => scale = Some(input.i32(kind)?),
                 _ => input.field(SCHEMA_ELEMENT, id, kind)?,
             }
             Some(())
         })?;
+        // The end of a structure is one byte.
+        let end = input.position() - 1;
+        let mut add = |id: i16| input.edits().replace(end..end, &[field_header(id, I32), vec![0]].concat());
+        if repetition.is_none() && !self.open.is_empty() {
+            add(REPETITION);
+        }
+        if converted == Some(DECIMAL) && scale.is_none() {
+            add(SCALE);
+        }
+        let repetition = repetition.unwrap_or(REQUIRED);
         self.left -= 1;
         let mut path = name + NAME_OVERHEAD;
         let mut highest = [0; 2];
@@ -262,6 +240,10 @@ impl Tree {
         const META_DATA: i16 = 3;
         const TYPE: i16 = 1;
         const LISTED: i16 = 2;
+        /// The plain encoding, as it is written.
+        const PLAIN: u8 = 0;
+        /// The bits of a list's first byte that have the type of its elements.
+        const ELEMENT: u8 = 0x0f;
         const SIZES: i16 = 16;
         const REPETITIONS: i16 = 2;
         const DEFINITIONS: i16 = 3;
@@ -273,11 +255,12 @@ impl Tree {
             input.structure(|input, id, kind| match (id, kind) {
                 (TYPE, _) => input.i32(kind).map(|kind| physical = Some(kind)),
                 (LISTED, _) => {
-                    let list = input.remaining();
+                    let list = input.position();
+                    let header = input.next();
                     let mut is_wide = false;
                     let listed = input.list_of(kind, |input, kind| {
                         is_wide = kind == I64;
-                        let before = input.remaining();
+                        let start = input.position();
                         let encoding = match kind {
                             I64 => input.i64(kind)?,
                             I32 => input.i32(kind)?.into(),
@@ -289,11 +272,14 @@ impl Tree {
                             _ => return input.skip(kind),
                         };
                         if !ENCODINGS.contains(&encoding) {
-                            self.oddities.encodings.push(before..input.remaining());
+                            let end = input.position();
+                            input.edits().replace(start..end, &[PLAIN]);
                         }
                         Some(())
                     });
-                    self.oddities.wide_lists.extend(is_wide.then_some(list));
+                    if let (true, Some(header)) = (is_wide, header) {
+                        input.edits().replace(list..list + 1, &[header & !ELEMENT | I32]);
+                    }
                     listed.map(drop)
                 }
                 // This structure has histograms, with a count for each repetition level and each definition
@@ -348,7 +334,10 @@ pub(super) fn encrypted_error() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use parquet::file::metadata::ParquetMetaDataReader;
+
     use super::*;
+    use crate::catalog::thrift::LIST;
 
     const I32: u8 = 5;
 
@@ -382,6 +371,17 @@ mod tests {
 
     fn leaf() -> Vec<u8> {
         element("x", None, I32)
+    }
+
+    /// A column "x" of INT32 with these numbers, each below 64 and after the id of its field.
+    fn leaf_with(numbers: &[(i16, u8)]) -> Vec<u8> {
+        let mut bytes = vec![0x15, 2, 0x38, 1, b'x'];
+        for (id, number) in numbers {
+            bytes.extend(field_header(*id, I32));
+            bytes.push(*number);
+        }
+        bytes.push(0);
+        bytes
     }
 
     fn footer(elements: &[Vec<u8>]) -> Vec<u8> {
@@ -486,24 +486,56 @@ mod tests {
     }
 
     #[test]
-    fn encodings_that_are_not_known_or_too_wide_are_found_and_replaced() {
+    fn encodings_that_are_not_known_or_too_wide_are_replaced() {
         // The metadata of the only column chunk. It lists three encodings: plain, an unknown one that takes
         // two bytes, and run lengths.
         let metadata = [0x15, 2, 0x19, 0x35, 0, 0xc6, 1, 6, 0];
         let schema = [&[0x29, 0x2c][..], &group(1), &[0x15, 2, 0x25, 2, 0x18, 1, b'x', 0]].concat();
         let chunk = [&[0x3c][..], &metadata, &[0]].concat();
         let bytes = [&schema[..], &[0x29, 0x1c, 0x19, 0x1c], &chunk, &[0, 0]].concat();
-        let oddities = check(&bytes).unwrap();
+        let replaced = check(&bytes).unwrap().applied(&bytes);
         let at = bytes.windows(2).position(|pair| pair == [0xc6, 1]).unwrap();
-        let encodings: Vec<Range<usize>> = std::iter::once(at..at + 2).collect();
-        assert_eq!(oddities, Oddities { encodings: encodings.clone(), wide_lists: Vec::new() });
-        let replaced = oddities.replaced(&bytes);
-        assert_eq!(replaced[at..at + 2], [0x80, 0]);
+        assert_eq!(replaced, [&bytes[..at], &[0], &bytes[at + 2..]].concat());
         assert!(check(&replaced).unwrap().is_empty());
 
         let wide: Vec<u8> = bytes.iter().map(|&byte| if byte == 0x35 { 0x36 } else { byte }).collect();
-        let oddities = check(&wide).unwrap();
-        assert_eq!(oddities, Oddities { encodings, wide_lists: vec![at - 2] });
-        assert_eq!(oddities.replaced(&wide), replaced);
+        assert_eq!(check(&wide).unwrap().applied(&wide), replaced);
+    }
+
+    /// fastparquet lets its users store numbers as values of metadata, and writes an empty list with another
+    /// type of elements. Dremio 3 writes a list of structures in place of a number.
+    #[test]
+    fn fields_that_are_not_written_as_declared_are_removed() {
+        let schema = footer(&[group(1), leaf_with(&[(3, 2)])]);
+        let schema = &schema[..schema.len() - 1];
+        // Two key-value pairs, of which the first has a number for a value; then a list of structures for the
+        // writer's name; then the list of column orders.
+        let pairs = [0x39, 0x2c, 0x18, 1, b'k', 0x16, 2, 0, 0x18, 1, b'k', 0x18, 1, b'v', 0];
+        let odd = [&pairs[..], &[0x19, 0x1c, 0x15, 2, 0x2c, 0x15, 4, 0, 0]];
+        let odd = [schema, &odd.concat(), &[0x19, 0x05, 0]].concat();
+        let edited = check(&odd).unwrap().applied(&odd);
+        let plain = [0x39, 0x2c, 0x18, 1, b'k', 0, 0x18, 1, b'k', 0x18, 1, b'v', 0];
+        assert_eq!(edited, [schema, &plain, &field_header(7, LIST), &[0x0c, 0]].concat());
+        assert!(check(&edited).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_column_does_not_say_about_itself_is_added() {
+        const REPETITION: (i16, u8) = (3, 2);
+        const DECIMAL: (i16, u8) = (6, 10);
+        const PRECISION: (i16, u8) = (8, 8);
+        let with = |numbers: &[(i16, u8)]| footer(&[group(1), leaf_with(numbers)]);
+        for (said, added) in [
+            (&[][..], &[(3, 0)][..]),
+            (&[REPETITION], &[]),
+            (&[REPETITION, DECIMAL, PRECISION], &[(7, 0)]),
+            (&[REPETITION, DECIMAL, PRECISION, (7, 4)], &[]),
+            (&[DECIMAL, PRECISION], &[(3, 0), (7, 0)]),
+        ] {
+            let bytes = with(said);
+            let edited = check(&bytes).unwrap().applied(&bytes);
+            assert_eq!(edited, with(&[said, added].concat()), "{said:?}");
+            ParquetMetaDataReader::decode_schema(&edited).unwrap();
+        }
     }
 }
