@@ -86,11 +86,12 @@ pub(super) fn readable(
     parquet: &SchemaDescriptor,
     key_values: Option<&Vec<KeyValue>>,
 ) -> Result<(Schema, Refusals)> {
+    let count = parquet.root_schema().get_fields().len();
     let error = match arrow_schema(parquet, key_values) {
-        Ok(schema) => return Ok((schema, Refusals::new())),
+        Ok(schema) if schema.fields().len() == count => return Ok((schema, Refusals::new())),
+        Ok(_) => no_values(),
         Err(error) => error,
     };
-    let count = parquet.root_schema().get_fields().len();
     let written = writers_schema(key_values).map(|written| written.schema);
     let written = written.filter(|schema| schema.fields().len() == count);
     let wide = wide_integers(key_values);
@@ -178,7 +179,7 @@ impl FoundSchema<'_> {
                 self.fields.extend(schema.fields().iter().cloned());
                 return Ok(());
             }
-            Ok(_) => Error::new(ErrorKind::Unsupported, "the column has no values"),
+            Ok(_) => no_values(),
             Err(error) => error,
         };
         match columns.len() {
@@ -202,6 +203,12 @@ impl FoundSchema<'_> {
         self.refused.insert(name.to_owned(), error);
         Ok(())
     }
+}
+
+/// The error for a column without leaves, such as a structure without fields, which the Parquet crate leaves
+/// out of the schema.
+fn no_values() -> Error {
+    Error::new(ErrorKind::Unsupported, "the column has no values")
 }
 
 /// The Arrow schema that the writer of a file stored in its metadata.
@@ -277,4 +284,27 @@ fn texts(metadata: &Metadata) -> HashMap<String, String> {
     let is_text = |text: &str| text.is_empty() || text.bytes().any(|byte| byte != 0);
     let texts = metadata.iter().filter(|(key, value)| is_text(key) && is_text(value));
     texts.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_structure_without_fields_is_refused_and_the_columns_beside_it_are_read() {
+        let group = |name: &str, fields: Vec<Type>| {
+            let fields = fields.into_iter().map(Arc::new).collect();
+            Type::group_type_builder(name).with_fields(fields).build().unwrap()
+        };
+        let leaf = |name| Type::primitive_type_builder(name, PhysicalType::INT32).build().unwrap();
+        for odd in [group("odd", Vec::new()), group("odd", vec![group("inner", Vec::new())])] {
+            let root = group("m", vec![leaf("a"), odd, leaf("b")]);
+            let (schema, refused) = readable(&SchemaDescriptor::new(Arc::new(root)), None).unwrap();
+            let types = schema.fields().iter().map(|field| (field.name().as_str(), field.data_type()));
+            let int = &DataType::Int32;
+            assert_eq!(types.collect::<Vec<_>>(), [("a", int), ("odd", &DataType::Null), ("b", int)]);
+            assert_eq!(refused.keys().collect::<Vec<_>>(), ["odd"]);
+            assert_eq!(refused["odd"].to_string(), "the column has no values");
+        }
+    }
 }
