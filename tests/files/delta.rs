@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forebay::arrow::array::*;
-use forebay::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use forebay::arrow::datatypes::{
+    DataType, Field, Float64Type, Int64Type, Schema, TimeUnit, TimestampMicrosecondType,
+};
 use forebay::filter::{Expr, Value as FilterValue, col};
 use forebay::object_store::ObjectStoreExt;
 use forebay::object_store::memory::InMemory;
@@ -288,6 +290,41 @@ fn columns_have_the_names_and_types_that_the_table_gives_them_now() {
         assert_eq!(batch["old"].as_primitive::<Float64Type>().values(), &[0.5, 1.5, 2.5]);
         assert_eq!(batch["added"].null_count(), 2, "{mapping}");
     }
+}
+
+/// Older versions of delta-rs write instants without the mark that they are in UTC.
+#[test]
+fn times_that_a_file_stores_without_a_zone_are_instants_if_the_table_says_so() {
+    let table = DeltaTable::new();
+    let time =
+        |unit, zone: Option<&str>| Field::new("t", DataType::Timestamp(unit, zone.map(Into::into)), true);
+    let adds = [
+        table.file(
+            "a.parquet",
+            vec![(
+                time(TimeUnit::Microsecond, Some("UTC")),
+                Arc::new(TimestampMicrosecondArray::from(vec![1, 2]).with_timezone("UTC")),
+            )],
+        ),
+        table.file(
+            "b.parquet",
+            vec![(
+                time(TimeUnit::Microsecond, None),
+                Arc::new(TimestampMicrosecondArray::from(vec![Some(-3), None])),
+            )],
+        ),
+        table.file(
+            "c.parquet",
+            vec![(time(TimeUnit::Nanosecond, None), Arc::new(TimestampNanosecondArray::from(vec![4_000])))],
+        ),
+    ];
+    let fields = json!([field("t", &json!("timestamp"))]);
+    let first = [protocol(&[]), metadata(&fields, "none")];
+    table.commit(0, &first.into_iter().chain(adds).collect::<Vec<_>>());
+    let loader = table.open().unwrap().loader().shuffle(Shuffle::stored()).batch_size(5).build().unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
+    let want = TimestampMicrosecondArray::from(vec![Some(1), Some(2), Some(-3), None, Some(4)]);
+    assert_eq!(batch["t"].as_primitive::<TimestampMicrosecondType>(), &want.with_timezone("UTC"));
 }
 
 #[test]

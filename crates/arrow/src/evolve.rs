@@ -48,8 +48,10 @@ pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
     match to {
         DataType::Decimal128(digits, scale) => is_whole() && *scale >= 0 && digits >= &scale.unsigned_abs(),
         DataType::Timestamp(TimeUnit::Microsecond, None) if *from == DataType::Date32 => true,
+        // Some writers leave out that the instants of a table are in UTC.
         DataType::Timestamp(TimeUnit::Microsecond, zone) => match from {
-            DataType::Timestamp(TimeUnit::Nanosecond, of) => of.is_some() == zone.is_some(),
+            DataType::Timestamp(TimeUnit::Nanosecond, of) => of.is_none() || zone.is_some(),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => zone.is_some(),
             _ => false,
         },
         DataType::Utf8View => *from == DataType::BinaryView,
@@ -70,6 +72,10 @@ pub(super) fn evolved(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Troub
             let days = array.as_primitive::<Date32Type>();
             let at = |row: usize| i64::from(days.value(row)) * MICROSECONDS_A_DAY;
             Ok(Arc::new(rows.map(|row| there(row).then(|| at(row))).collect::<TimestampMicrosecondArray>()))
+        }
+        (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Timestamp(_, zone)) => {
+            let stored = array.as_primitive::<TimestampMicrosecondType>();
+            Ok(Arc::new(stored.clone().with_timezone_opt(zone.clone())))
         }
         (DataType::Timestamp(..), DataType::Timestamp(_, zone)) => {
             let nanoseconds = array.as_primitive::<TimestampNanosecondType>();
@@ -151,6 +157,10 @@ mod tests {
         DataType::Timestamp(TimeUnit::Microsecond, None)
     }
 
+    fn instant() -> DataType {
+        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    }
+
     fn structure(fields: &[(&str, DataType)]) -> DataType {
         DataType::Struct(fields.iter().map(|(name, of)| Field::new(*name, of.clone(), true)).collect())
     }
@@ -166,6 +176,8 @@ mod tests {
             (decimal(5, 2), decimal(10, 4), true),
             (decimal(10, 2), decimal(10, 4), false),
             (Date32, plain(), true),
+            (plain(), instant(), true),
+            (instant(), plain(), false),
             (BinaryView, Utf8View, true),
             (Int32, Int16, true),
             (Int64, Int32, false),
@@ -192,6 +204,9 @@ mod tests {
         assert_eq!(moments.as_primitive::<TimestampMicrosecondType>().value(0), -MICROSECONDS_A_DAY);
         let fine = Arc::new(TimestampNanosecondArray::from(vec![-1]));
         assert_eq!(read(fine, &plain()).unwrap().as_primitive::<TimestampMicrosecondType>().value(0), -1);
+        let local = Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None]));
+        let utc = local.as_ref().clone().with_timezone("UTC");
+        assert_eq!(read(local, &instant()).unwrap().as_primitive::<TimestampMicrosecondType>(), &utc);
         let texts = Arc::new(BinaryViewArray::from_iter_values([b"a", b"b"]));
         assert_eq!(
             read(texts, &DataType::Utf8View).unwrap().as_string_view(),

@@ -65,7 +65,8 @@ pub(crate) struct Vector {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
     pub(crate) id: String,
-    pub(crate) schema_string: String,
+    /// The schema as JSON. The first commit of a table may leave it to the next one.
+    pub(crate) schema_string: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) partition_columns: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]

@@ -99,7 +99,7 @@ fn of_batch(batch: &RecordBatch, take: &mut impl FnMut(Action) -> Result<()>) ->
         for row in metadata.rows() {
             take(Action::Metadata(Metadata {
                 id: metadata.text("id", row)?.unwrap_or_default(),
-                schema_string: metadata.needed("schemaString", row)?,
+                schema_string: metadata.text("schemaString", row)?,
                 partition_columns: metadata.texts("partitionColumns", row)?.unwrap_or_default(),
                 configuration: metadata.pairs("configuration", row)?.into_iter().collect(),
             }))?;

@@ -143,12 +143,13 @@ impl Replay {
             |what: &str| Error::new(ErrorKind::Corrupt, format!("the log lacks the {what} of the table"));
         let protocol = self.protocol.take().ok_or_else(|| lacks("protocol"))?;
         protocol.check()?;
-        let metadata = self.metadata.take().ok_or_else(|| lacks("schema"))?;
+        let mut metadata = self.metadata.take().ok_or_else(|| lacks("schema"))?;
+        let schema = metadata.schema_string.take().ok_or_else(|| lacks("schema"))?;
         let configuration: BTreeMap<String, String> =
             metadata.configuration.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         let mode = configuration.get(MAPPING).filter(|_| protocol.min_reader_version >= 2);
         let found = Found::from_mode(mode.map(String::as_str))?;
-        let columns = schema::columns(&metadata.schema_string, &metadata.partition_columns, found)?;
+        let columns = schema::columns(&schema, &metadata.partition_columns, found)?;
         let column = |name: &String| columns.iter().find(|column| column.field.name() == name);
         let stored = metadata.partition_columns.iter().filter_map(column);
         let stored: Vec<&str> = stored.map(|column| column.stored.stored.as_str()).collect();
@@ -265,6 +266,10 @@ mod tests {
         assert_eq!(refused(metadata), "the log lacks the protocol of the table");
         assert_eq!(refused(protocol), "the log lacks the schema of the table");
         assert!(refused(&format!("{FIRST}{}", add("../a", ""))).contains("leads out of the table"));
+        // The first commit of a pipeline has no schema, and the next one brings it.
+        let bare = format!("{protocol}\n{{\"metaData\":{{\"id\":\"t\",\"partitionColumns\":[]}}}}\n");
+        assert_eq!(refused(&bare), "the log lacks the schema of the table");
+        assert_eq!(live(&[bare, format!("{metadata}{}", add("a", ""))]).unwrap(), ["a"]);
     }
 
     #[test]
