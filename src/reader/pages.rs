@@ -171,7 +171,12 @@ impl Chunk<'_> {
         pages.clear();
         let mut at = 0;
         let is_padded = writers::leaves_out_dictionary_header(self.created_by);
-        while at < self.bytes.len() && !(is_padded && sum.values >= self.about.values) {
+        while at < self.bytes.len() {
+            // Some writers count bytes behind the last page to the chunk.
+            let is_complete = sum.values >= self.about.values;
+            if is_complete && (is_padded || page_header::read(&self.bytes[at..]).is_err()) {
+                break;
+            }
             let page = self.page(at, limit, &mut sum)?;
             at = page.body().end;
             pages.push(page);
@@ -586,10 +591,11 @@ mod tests {
             assert_eq!(kind(zstd, &[&honest[..], &bomb].concat(), limit), refused, "{claimed}");
         }
         assert_eq!(kind(Compression::UNCOMPRESSED, &honest.repeat(2), limit), ErrorKind::Corrupt);
-        assert_eq!(
-            kind(Compression::UNCOMPRESSED, &[&honest[..], &[0x15; 9]].concat(), limit),
-            ErrorKind::Corrupt
-        );
+        // Bytes behind the last page that are no page are ignored, as all readers do.
+        let followed = look(Compression::UNCOMPRESSED, 1, &[&honest[..], &[0x15; 9]].concat(), limit);
+        assert!(followed.is_ok());
+        let before = [&[0x15; 9], &honest[..]].concat();
+        assert_eq!(kind(Compression::UNCOMPRESSED, &before, limit), ErrorKind::Corrupt);
     }
 
     #[test]
