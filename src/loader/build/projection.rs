@@ -27,6 +27,9 @@ impl LoaderBuilder {
             (0..catalog.schema.fields().len()).flat_map(|column| self.fields((column, Vec::new()), &is_flat))
         };
         let paths = match &self.spec.columns {
+            None if catalog.schema.fields().is_empty() && !catalog.files.is_empty() => {
+                return Err(Error::invalid("the files have no columns").hint("check the location"));
+            }
             None => all().collect(),
             Some(listed) if listed.is_empty() && self.spec.stack.is_empty() => {
                 return Err(
