@@ -591,7 +591,7 @@ mod tests {
             assert_eq!(kind(zstd, &[&honest[..], &bomb].concat(), limit), refused, "{claimed}");
         }
         assert_eq!(kind(Compression::UNCOMPRESSED, &honest.repeat(2), limit), ErrorKind::Corrupt);
-        // Bytes behind the last page that are no page are ignored, as all readers do.
+        // Other bytes behind the last page are ignored, as all readers do.
         let followed = look(Compression::UNCOMPRESSED, 1, &[&honest[..], &[0x15; 9]].concat(), limit);
         assert!(followed.is_ok());
         let before = [&[0x15; 9], &honest[..]].concat();

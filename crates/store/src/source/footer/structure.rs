@@ -38,8 +38,8 @@ const ENCODINGS: [i64; 10] = [0, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 /// - A field that is not written with the declared type is removed, as if the file did not have it.
 /// - An encoding that the Parquet crate does not know, in the list of a column chunk, becomes the plain one.
 ///   The pages need not use it, and say themselves which one they use.
-/// - A list of encodings with elements of 64 bits gets elements of 32 bits, which are written alike. fastparquet
-///   0.8 writes such lists.
+/// - A list of encodings with elements of 64 bits gets elements of 32 bits, which are written alike.
+///   fastparquet 0.8 writes such lists.
 /// - A column that is not said to be optional or repeated is required.
 /// - A decimal without a scale has the scale 0.
 pub(super) fn check(bytes: &[u8]) -> Result<Edits> {
