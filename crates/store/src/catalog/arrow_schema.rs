@@ -288,15 +288,21 @@ fn texts(metadata: &Metadata) -> HashMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use parquet::basic::Repetition;
+
     use super::*;
 
     #[test]
     fn a_structure_without_fields_is_refused_and_the_columns_beside_it_are_read() {
         let group = |name: &str, fields: Vec<Type>| {
             let fields = fields.into_iter().map(Arc::new).collect();
-            Type::group_type_builder(name).with_fields(fields).build().unwrap()
+            let group = Type::group_type_builder(name).with_fields(fields);
+            group.with_repetition(Repetition::OPTIONAL).build().unwrap()
         };
-        let leaf = |name| Type::primitive_type_builder(name, PhysicalType::INT32).build().unwrap();
+        let leaf = |name| {
+            let leaf = Type::primitive_type_builder(name, PhysicalType::INT32);
+            leaf.with_repetition(Repetition::OPTIONAL).build().unwrap()
+        };
         for odd in [group("odd", Vec::new()), group("odd", vec![group("inner", Vec::new())])] {
             let root = group("m", vec![leaf("a"), odd, leaf("b")]);
             let (schema, refused) = readable(&SchemaDescriptor::new(Arc::new(root)), None).unwrap();

@@ -10,7 +10,9 @@ use forebay_base::{Error, ErrorKind, Result};
 use crate::catalog::thrift::declared::{
     COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
 };
-use crate::catalog::thrift::{BINARY, BOOL_FALSE, BOOL_TRUE, Compact, Edits, I32, I64, STRUCT, field_header};
+use crate::catalog::thrift::{
+    BINARY, BOOL_FALSE, BOOL_TRUE, Compact, Edits, I32, I64, LIST, STRUCT, field_header,
+};
 
 /// How deeply columns may be nested. Deeper ones are refused before the Parquet crate recurses into them.
 const MAX_SCHEMA_DEPTH: usize = 64;
@@ -159,13 +161,13 @@ impl Tree {
         let (mut physical, mut repetition) = (None, None);
         let (mut converted, mut scale) = (None, None);
         input.structure(|input, id, kind| {
-            match id {
-                TYPE => physical = Some(input.i32(kind)?),
-                REPETITION => repetition = Some(input.i32(kind)?),
-                NAME => name = input.binary(kind)?,
-                CHILDREN => children = usize::try_from(input.i32(kind)?).ok()?,
-                CONVERTED => converted = Some(input.i32(kind)?),
-                SCALE => scale = Some(input.i32(kind)?),
+            match (id, kind) {
+                (TYPE, _) => physical = Some(input.i32(kind)?),
+                (REPETITION, I32) => repetition = Some(input.i32(kind)?),
+                (NAME, _) => name = input.binary(kind)?,
+                (CHILDREN, _) => children = usize::try_from(input.i32(kind)?).ok()?,
+                (CONVERTED, I32) => converted = Some(input.i32(kind)?),
+                (SCALE, I32) => scale = Some(input.i32(kind)?),
                 _ => input.field(SCHEMA_ELEMENT, id, kind)?,
             }
             Some(())
@@ -284,8 +286,8 @@ impl Tree {
                 }
                 // This structure has histograms, with a count for each repetition level and each definition
                 // level.
-                (SIZES, STRUCT) => input.structure(|input, id, kind| match id {
-                    REPETITIONS | DEFINITIONS => {
+                (SIZES, STRUCT) => input.structure(|input, id, kind| match (id, kind) {
+                    (REPETITIONS | DEFINITIONS, LIST) => {
                         let counts = input.list_of(kind, |input, kind| input.i64(kind).map(drop))?;
                         levels[usize::from(id == DEFINITIONS)] = counts.len();
                         Some(())
@@ -337,7 +339,6 @@ mod tests {
     use parquet::file::metadata::ParquetMetaDataReader;
 
     use super::*;
-    use crate::catalog::thrift::LIST;
 
     const I32: u8 = 5;
 
@@ -537,5 +538,11 @@ mod tests {
             assert_eq!(edited, with(&[said, added].concat()), "{said:?}");
             ParquetMetaDataReader::decode_schema(&edited).unwrap();
         }
+        // A scale of 64 bits is removed, and then added.
+        let [_, _, ref element @ ..] = leaf_with(&[REPETITION, DECIMAL, PRECISION])[..] else { panic!() };
+        let wide = [&[0x15, 2], &element[..element.len() - 1], &field_header(7, I64), &[4, 0]].concat();
+        let bytes = footer(&[group(1), wide]);
+        let edited = check(&bytes).unwrap().applied(&bytes);
+        assert_eq!(edited, with(&[REPETITION, DECIMAL, PRECISION, (7, 0)]));
     }
 }
