@@ -317,13 +317,17 @@ fn times_that_a_file_stores_without_a_zone_are_instants_if_the_table_says_so() {
             "c.parquet",
             vec![(time(TimeUnit::Nanosecond, None), Arc::new(TimestampNanosecondArray::from(vec![4_000])))],
         ),
+        table.file(
+            "d.parquet",
+            vec![(time(TimeUnit::Millisecond, None), Arc::new(TimestampMillisecondArray::from(vec![-5])))],
+        ),
     ];
     let fields = json!([field("t", &json!("timestamp"))]);
     let first = [protocol(&[]), metadata(&fields, "none")];
     table.commit(0, &first.into_iter().chain(adds).collect::<Vec<_>>());
-    let loader = table.open().unwrap().loader().shuffle(Shuffle::stored()).batch_size(5).build().unwrap();
+    let loader = table.open().unwrap().loader().shuffle(Shuffle::stored()).batch_size(6).build().unwrap();
     let batch = loader.epoch(0).next().unwrap().unwrap();
-    let want = TimestampMicrosecondArray::from(vec![Some(1), Some(2), Some(-3), None, Some(4)]);
+    let want = TimestampMicrosecondArray::from(vec![Some(1), Some(2), Some(-3), None, Some(4), Some(-5_000)]);
     assert_eq!(batch["t"].as_primitive::<TimestampMicrosecondType>(), &want.with_timezone("UTC"));
 }
 

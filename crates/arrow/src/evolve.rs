@@ -37,6 +37,10 @@ pub fn reads_as(stored: &DataType, table: &DataType) -> bool {
             let whole = i16::from(*digits) - i16::from(*scale);
             scale <= finer && whole <= i16::from(*more) - i16::from(*finer)
         }
+        // Some writers leave out that the instants of a table are in UTC.
+        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(zone))) => {
+            reads_as(&DataType::Timestamp(*unit, Some(zone.clone())), table)
+        }
         (stored, table) => common(&[stored, table], true).as_ref() == Some(table),
     }
 }
@@ -48,7 +52,6 @@ pub(super) fn changes(from: &DataType, to: &DataType) -> bool {
     match to {
         DataType::Decimal128(digits, scale) => is_whole() && *scale >= 0 && digits >= &scale.unsigned_abs(),
         DataType::Timestamp(TimeUnit::Microsecond, None) if *from == DataType::Date32 => true,
-        // Some writers leave out that the instants of a table are in UTC.
         DataType::Timestamp(TimeUnit::Microsecond, zone) => match from {
             DataType::Timestamp(TimeUnit::Nanosecond, of) => of.is_none() || zone.is_some(),
             DataType::Timestamp(TimeUnit::Microsecond, None) => zone.is_some(),
@@ -144,7 +147,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::super::array::{
-        BinaryViewArray, Date32Array, Int32Array, StringViewArray, StructArray, TimestampNanosecondArray,
+        BinaryViewArray, Date32Array, Int32Array, StringViewArray, StructArray, TimestampMillisecondArray,
+        TimestampNanosecondArray,
     };
     use super::super::convert::converted;
     use super::*;
@@ -177,6 +181,7 @@ mod tests {
             (decimal(10, 2), decimal(10, 4), false),
             (Date32, plain(), true),
             (plain(), instant(), true),
+            (DataType::Timestamp(TimeUnit::Millisecond, None), instant(), true),
             (instant(), plain(), false),
             (BinaryView, Utf8View, true),
             (Int32, Int16, true),
@@ -207,6 +212,11 @@ mod tests {
         let local = Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None]));
         let utc = local.as_ref().clone().with_timezone("UTC");
         assert_eq!(read(local, &instant()).unwrap().as_primitive::<TimestampMicrosecondType>(), &utc);
+        let coarse = Arc::new(TimestampMillisecondArray::from(vec![-1]));
+        assert_eq!(
+            read(coarse, &instant()).unwrap().as_primitive::<TimestampMicrosecondType>().value(0),
+            -1_000
+        );
         let texts = Arc::new(BinaryViewArray::from_iter_values([b"a", b"b"]));
         assert_eq!(
             read(texts, &DataType::Utf8View).unwrap().as_string_view(),
