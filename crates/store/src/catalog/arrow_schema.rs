@@ -310,7 +310,7 @@ mod tests {
             let int = &DataType::Int32;
             assert_eq!(types.collect::<Vec<_>>(), [("a", int), ("odd", &DataType::Null), ("b", int)]);
             assert_eq!(refused.keys().collect::<Vec<_>>(), ["odd"]);
-            assert_eq!(refused["odd"].to_string(), "the column has no values");
+            assert_eq!(refused["odd"].cause(), "the column has no values");
         }
     }
 }
