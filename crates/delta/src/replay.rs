@@ -253,10 +253,7 @@ mod tests {
         assert_eq!((table.partitions.len(), table.files[1].partition), (1, 0));
         assert_eq!(table.values(&table.partitions[0]).unwrap()[0].len(), 1);
         let wrong = table.values(&[Some("x".to_owned())]).unwrap_err().to_string();
-        assert_eq!(
-            wrong,
-            "column \"p\": the log has the value Some(\"x\"), which does not fit the column's type"
-        );
+        assert_eq!(wrong, "column \"p\": the log has the value \"x\", which does not fit the column's type");
     }
 
     #[test]

@@ -82,10 +82,8 @@ impl Table {
             let column = self.columns.iter().find(|column| column.field.name() == name);
             let value = column.and_then(|column| partition::value(column.field.data_type(), text.as_deref()));
             value.ok_or_else(|| {
-                let cause = format!(
-                    "the log has the value {:?}, which does not fit the column's type",
-                    text.as_deref()
-                );
+                let shown = text.as_ref().map_or_else(|| "null".to_owned(), |text| format!("{text:?}"));
+                let cause = format!("the log has the value {shown}, which does not fit the column's type");
                 Error::new(ErrorKind::Corrupt, cause).at(Place::default().column(name.as_str()))
             })
         });

@@ -150,15 +150,7 @@ mod tests {
     use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type as Node};
 
     use super::*;
-
-    fn varint(out: &mut Vec<u8>, value: i64) {
-        let mut rest = (value << 1).cast_unsigned();
-        while rest > 0x7f {
-            out.push(rest as u8 | 0x80);
-            rest >>= 7;
-        }
-        out.push(rest as u8);
-    }
+    use crate::catalog::thrift::write::int;
 
     /// Writes an offset index from the offset, the length and the first row of each page.
     fn index(pages: &[(i64, i64, i64)]) -> Vec<u8> {
@@ -166,7 +158,7 @@ mod tests {
         for (offset, length, first) in pages {
             for (header, value) in [(0x16, offset), (0x15, length), (0x16, first)] {
                 bytes.push(header);
-                varint(&mut bytes, *value);
+                bytes.extend(int(*value));
             }
             bytes.push(0);
         }

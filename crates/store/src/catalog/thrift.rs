@@ -15,11 +15,12 @@
 pub(crate) mod declared;
 mod edits;
 mod kinds;
+pub(crate) mod write;
 
 use declared::{Field, Kind, STATISTICS};
 use kinds::{BYTE, DOUBLE, I16, MAP, SET};
 
-pub(crate) use edits::{Edits, field_header};
+pub(crate) use edits::Edits;
 pub(crate) use kinds::{BINARY, BOOL_FALSE, BOOL_TRUE, I32, I64, LIST, STRUCT};
 
 /// How deeply structures may be nested in values that are skipped. The structures of Parquet have five
@@ -98,7 +99,7 @@ impl<'a> Compact<'a> {
             }
             // A header counts from the field before, so the one after a removed field is written anew.
             if before != kept {
-                self.edits().replace(start..content, &field_header(id, kind));
+                self.edits().replace(start..content, &write::field_header(id, kind));
             }
             kept = id;
         }
@@ -425,23 +426,13 @@ mod tests {
             input.structure(|input, id, kind| input.field(&FIELDS, id, kind))?;
             (input.remaining() == 0).then_some(())
         };
-        let varint = |value: i64| {
-            let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
-            let mut bytes = Vec::new();
-            while rest > 0x7f {
-                bytes.push(rest as u8 | 0x80);
-                rest >>= 7;
-            }
-            bytes.push(rest as u8);
-            bytes
-        };
-        let one = |header: u8, value: i64| [vec![header], varint(value), vec![0]].concat();
+        let one = |header: u8, value: i64| [vec![header], write::int(value), vec![0]].concat();
         for value in [0, 1, -1, i64::from(i32::MAX), i64::from(i32::MIN)] {
             assert!(read(&one(0x15, value)).is_some(), "{value}");
         }
         for value in [1 << 31, (1 << 32) + 1, 1 - (1 << 32), i64::MAX, i64::MIN] {
             assert!(read(&one(0x15, value)).is_none(), "{value}");
-            let list = [vec![0x39, 0x15], varint(value), vec![0]].concat();
+            let list = [vec![0x39, 0x15], write::int(value), vec![0]].concat();
             assert!(read(&list).is_none(), "{value} in a list");
         }
         assert!(read(&one(0x24, 1 << 15)).is_none());

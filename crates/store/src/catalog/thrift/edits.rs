@@ -44,18 +44,6 @@ impl Edits {
     }
 }
 
-/// The header of a field that names its id, so that it may come after any other field.
-pub(crate) fn field_header(id: i16, kind: u8) -> Vec<u8> {
-    let mut header = vec![kind];
-    let mut rest = ((id << 1) ^ (id >> 15)).cast_unsigned();
-    while rest > 0x7f {
-        header.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    header.push(rest as u8);
-    header
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,12 +67,5 @@ mod tests {
         edits.replace(5..6, b"c");
         edits.remove(3..8);
         assert_eq!(edits.applied(b"0123456789"), b"0a1289");
-    }
-
-    #[test]
-    fn a_header_names_any_id() {
-        assert_eq!(field_header(1, 5), [5, 2]);
-        assert_eq!(field_header(100, 8), [8, 200, 1]);
-        assert_eq!(field_header(-1, 8), [8, 1]);
     }
 }

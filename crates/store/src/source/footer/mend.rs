@@ -10,18 +10,14 @@ use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::catalog::arrow_schema;
 use crate::catalog::thrift::declared::{FILE_META_DATA, KEY_VALUE, SCHEMA_ELEMENT};
-use crate::catalog::thrift::{BINARY, Compact, I32, LIST, STRUCT};
+use crate::catalog::thrift::write::{binary, field_header, int, list_of_structures};
+use crate::catalog::thrift::{BINARY, Compact, Edits, I32, LIST, STRUCT};
 
 /// The numbers that Parquet's format gives to the fields of a footer.
 const SCHEMA: i16 = 2;
 const KEY_VALUES: i16 = 5;
 const CREATED_BY: i16 = 6;
 const COLUMN_ORDERS: i16 = 7;
-
-/// The header byte of a list of structures in Thrift's compact protocol, without the count in its upper bits.
-const LIST_OF_STRUCTURES: u8 = STRUCT;
-/// The largest count that fits into the header byte of a list.
-const SHORT_LIST: usize = 14;
 
 /// An encoded column order that no reader knows, so that statistics are ignored: a union with the field 15,
 /// which the format does not have.
@@ -50,13 +46,15 @@ pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
                     let is_text = pair_is_text(input)?;
                     pairs.add(&bytes[start..at(input)], is_text);
                 }
-                found.edits.extend(pairs.mended().map(|pairs| (start..at(input), pairs)));
+                if let Some(pairs) = pairs.mended() {
+                    found.edits.replace(start..at(input), &pairs);
+                }
             }
             CREATED_BY => {
                 let start = at(input);
                 let text = String::from_utf8_lossy(input.bytes(kind)?);
                 if text.contains(char::REPLACEMENT_CHARACTER) {
-                    found.edits.push((start..at(input), binary(text.as_bytes())));
+                    found.edits.replace(start..at(input), &binary(text.as_bytes()));
                 }
             }
             COLUMN_ORDERS => {
@@ -76,8 +74,7 @@ pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
 /// The changes that a footer needs.
 #[derive(Default)]
 struct FoundChanges {
-    /// Byte ranges of the footer and the bytes that replace them.
-    edits: Vec<(Range<usize>, Vec<u8>)>,
+    edits: Edits,
     /// For each leaf column, `true` if its annotation was changed or removed.
     leaves: Vec<bool>,
     /// For each leaf column, the byte range of the footer that states the order of its values.
@@ -90,7 +87,9 @@ impl FoundChanges {
         if element.is_leaf() {
             self.leaves.push(mended.is_some());
         }
-        self.edits.extend(mended.map(|element| (place, element)));
+        if let Some(element) = mended {
+            self.edits.replace(place, &element);
+        }
     }
 
     fn applied(mut self, bytes: &[u8], end: usize) -> Option<Vec<u8>> {
@@ -104,22 +103,12 @@ impl FoundChanges {
             };
             // A new list of column orders is added as the last field. If the footer already has one, readers
             // use the second.
-            let mut orders = vec![LIST];
-            varint(&mut orders, zigzag(COLUMN_ORDERS.into()));
-            orders.extend(list_header(self.leaves.len()));
+            let mut orders = field_header(COLUMN_ORDERS, LIST);
+            orders.extend(list_of_structures(self.leaves.len()));
             orders.extend(self.leaves.iter().enumerate().flat_map(order));
-            self.edits.push((end..end, orders));
+            self.edits.replace(end..end, &orders);
         }
-        self.edits.sort_by_key(|(place, _)| place.start);
-        let mut made = Vec::with_capacity(bytes.len());
-        let mut done = 0;
-        for (place, new) in self.edits {
-            made.extend_from_slice(bytes.get(done..place.start)?);
-            made.extend(new);
-            done = place.end;
-        }
-        made.extend_from_slice(&bytes[done..]);
-        Some(made)
+        Some(self.edits.applied(bytes))
     }
 }
 
@@ -145,7 +134,7 @@ impl Pairs {
 
     /// The encoded list of the pairs that are UTF-8; `None` if all pairs are.
     fn mended(self) -> Option<Vec<u8>> {
-        self.has_others.then(|| [list_header(self.count), self.texts].concat())
+        self.has_others.then(|| [list_of_structures(self.count), self.texts].concat())
     }
 }
 
@@ -267,7 +256,7 @@ impl<'a> Element<'a> {
             false => vec![root, self.with_number(Self::CHILDREN, 1), child],
         };
         let written = elements.iter().flat_map(Element::written);
-        let schema = [1 << 4 | I32, 2, 1 << 4 | LIST].into_iter().chain(list_header(elements.len()));
+        let schema = [1 << 4 | I32, 2, 1 << 4 | LIST].into_iter().chain(list_of_structures(elements.len()));
         let footer: Vec<u8> = schema.chain(written).chain([0]).collect();
         ParquetMetaDataReader::decode_schema(&footer)
             .is_ok_and(|schema| !self.is_leaf() || arrow_schema(&schema, None).is_ok())
@@ -300,7 +289,7 @@ impl<'a> Element<'a> {
                 _ => {
                     if let Some(number) = self.numbers[id as usize] {
                         field(I32);
-                        varint(&mut made, zigzag(number.into()));
+                        made.extend(int(number.into()));
                     }
                 }
             }
@@ -308,33 +297,4 @@ impl<'a> Element<'a> {
         made.push(0);
         made
     }
-}
-
-fn list_header(count: usize) -> Vec<u8> {
-    if count <= SHORT_LIST {
-        return vec![(count as u8) << 4 | LIST_OF_STRUCTURES];
-    }
-    let mut header = vec![0xf << 4 | LIST_OF_STRUCTURES];
-    varint(&mut header, count as u64);
-    header
-}
-
-/// Encodes a binary value of Thrift's compact protocol: its length, and then its bytes.
-fn binary(bytes: &[u8]) -> Vec<u8> {
-    let mut made = Vec::with_capacity(bytes.len() + 1);
-    varint(&mut made, bytes.len() as u64);
-    made.extend_from_slice(bytes);
-    made
-}
-
-fn zigzag(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)).cast_unsigned()
-}
-
-fn varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number > 0x7f {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
 }

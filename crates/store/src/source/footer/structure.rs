@@ -10,9 +10,8 @@ use forebay_base::{Error, ErrorKind, Result};
 use crate::catalog::thrift::declared::{
     COLUMN_CHUNK, COLUMN_META_DATA, FILE_META_DATA, ROW_GROUP, SCHEMA_ELEMENT, SIZE_STATISTICS,
 };
-use crate::catalog::thrift::{
-    BINARY, BOOL_FALSE, BOOL_TRUE, Compact, Edits, I32, I64, LIST, STRUCT, field_header,
-};
+use crate::catalog::thrift::write::field_header;
+use crate::catalog::thrift::{BINARY, BOOL_FALSE, BOOL_TRUE, Compact, Edits, I32, I64, LIST, STRUCT};
 
 /// How deeply columns may be nested. Deeper ones are refused before the Parquet crate recurses into them.
 const MAX_SCHEMA_DEPTH: usize = 64;
@@ -339,28 +338,16 @@ mod tests {
     use parquet::file::metadata::ParquetMetaDataReader;
 
     use super::*;
-
-    const I32: u8 = 5;
-
-    fn varint(mut rest: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        while rest > 0x7f {
-            bytes.push(rest as u8 | 0x80);
-            rest >>= 7;
-        }
-        bytes.push(rest as u8);
-        bytes
-    }
+    use crate::catalog::thrift::write::{binary, int, list_of_structures};
 
     /// An element of a schema with this name and number of children. `kind` is the type with which the number
     /// is written.
     fn element(name: &str, children: Option<i64>, kind: u8) -> Vec<u8> {
         let mut bytes = vec![0x48];
-        bytes.extend(varint(name.len() as u64));
-        bytes.extend(name.bytes());
+        bytes.extend(binary(name.as_bytes()));
         if let Some(children) = children {
             bytes.push(0x10 | kind);
-            bytes.extend(varint(((children << 1) ^ (children >> 63)).cast_unsigned()));
+            bytes.extend(int(children));
         }
         bytes.push(0);
         bytes
@@ -386,8 +373,7 @@ mod tests {
     }
 
     fn footer(elements: &[Vec<u8>]) -> Vec<u8> {
-        let count = varint(elements.len() as u64);
-        [&[0x29, 0xfc][..], &count, &elements.concat(), &[0]].concat()
+        [&[0x29][..], &list_of_structures(elements.len()), &elements.concat(), &[0]].concat()
     }
 
     fn refusal(elements: &[Vec<u8>]) -> String {
