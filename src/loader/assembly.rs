@@ -67,7 +67,7 @@ impl BatchMaker {
         Made { repeated, packs, repeats, .. }: Made,
         of_mix: Option<StepOfMix>,
         mut batches: Vec<(usize, Sender<Result<Collated>>)>,
-    ) -> Option<Arc<JointStep>> {
+    ) -> Option<JointStep> {
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
         let pass = BatchPass {
             collator: self.collator.clone(),

@@ -25,7 +25,7 @@ pub(crate) struct PendingBatch {
     /// when the consumer takes the batch.
     pub(crate) memory: Option<BytesPermit>,
     /// The step of a mix with which the batch is made, if it is.
-    pub(crate) joint: Option<Arc<JointStep>>,
+    pub(crate) joint: Option<JointStep>,
 }
 
 impl PendingBatch {

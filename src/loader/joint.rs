@@ -5,23 +5,23 @@
 //! step starts to make the batch. A share may be left of a pass that was ended since, so that the step never
 //! has all of its shares; the consumer then starts to make those that it waits for.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+mod shares;
+
+use std::fmt;
+use std::sync::Arc;
 
 use forebay_base::Result;
 use rayon::ThreadPool;
 
+use self::shares::{Share, StepShares, WaitingSteps};
 use super::batch_group::PackRows;
 use super::collate::{BatchRows, Collated};
 use super::queue::Sender;
 use crate::shard::StepOfMix;
 
 /// The steps of a mix that wait for shares.
-#[derive(Debug, Default)]
-pub(crate) struct JointSteps {
-    /// Each step by its number in the run. The batches that wait for it own it.
-    waiting: Mutex<HashMap<u64, Weak<JointStep>>>,
-}
+#[derive(Default)]
+pub(crate) struct JointSteps(WaitingSteps<ListedShare>);
 
 /// A source of a mix whose shares are made together with those of other sources.
 #[derive(Clone, Debug)]
@@ -32,10 +32,10 @@ pub(crate) struct JointSource {
 }
 
 /// A step, with the shares that are listed until its batch is started.
+#[derive(Clone)]
 pub(crate) struct JointStep {
     pool: Arc<ThreadPool>,
-    /// The shares; `None` once their batch is started.
-    listed: Mutex<Option<Vec<ListedShare>>>,
+    shares: Arc<StepShares<ListedShare>>,
 }
 
 /// The rows of a source in a step.
@@ -46,6 +46,22 @@ struct ListedShare {
     output: (usize, Sender<Result<Collated>>),
 }
 
+impl fmt::Debug for JointSteps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JointSteps").finish_non_exhaustive()
+    }
+}
+
+impl Share for ListedShare {
+    fn source(&self) -> usize {
+        self.source
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.rows.is_cancelled()
+    }
+}
+
 impl JointSource {
     /// Adds the rows of this source in a step, and starts to make its batch if they are the last.
     pub(crate) fn add(
@@ -54,51 +70,21 @@ impl JointSource {
         rows: BatchRows,
         output: (usize, Sender<Result<Collated>>),
         pool: &Arc<ThreadPool>,
-    ) -> Arc<JointStep> {
+    ) -> JointStep {
         let share = ListedShare { source: self.number, rows, output };
-        let (joint, is_complete) = self.steps.add(step, share, pool);
-        if is_complete {
+        let (shares, listed) = self.steps.0.add(step.number, share);
+        let joint = JointStep { pool: pool.clone(), shares };
+        if listed == step.shares {
             joint.start();
         }
         joint
     }
 }
 
-impl JointSteps {
-    /// Adds a share to its step. Returns the step, and whether all of its shares are listed.
-    fn add(&self, step: StepOfMix, share: ListedShare, pool: &Arc<ThreadPool>) -> (Arc<JointStep>, bool) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|_, joint| joint.strong_count() > 0);
-        let known = waiting.get(&step.number).and_then(Weak::upgrade);
-        let joint = known.filter(|joint| joint.lacks(share.source)).unwrap_or_else(|| {
-            let joint = Arc::new(JointStep { pool: pool.clone(), listed: Mutex::new(Some(Vec::new())) });
-            waiting.insert(step.number, Arc::downgrade(&joint));
-            joint
-        });
-        let listed = joint.listed().as_mut().map_or(0, |listed| {
-            listed.push(share);
-            listed.len()
-        });
-        (joint, listed == step.shares)
-    }
-}
-
 impl JointStep {
-    fn listed(&self) -> MutexGuard<'_, Option<Vec<ListedShare>>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the step waits for a share of this source. It does not if a share was listed by a pass that
-    /// was ended since.
-    fn lacks(&self, source: usize) -> bool {
-        let is_other = |share: &ListedShare| share.source != source && !share.rows.is_cancelled();
-        self.listed().as_ref().is_some_and(|listed| listed.iter().all(is_other))
-    }
-
     /// Starts to make the batch of all shares that are listed, unless it is started already.
     pub(crate) fn start(&self) {
-        let Some(mut listed) = self.listed().take() else { return };
-        listed.sort_by_key(|share| share.source);
+        let Some(listed) = self.shares.take() else { return };
         let (shares, outputs) = listed.into_iter().map(|share| (share.rows, share.output)).unzip();
         if let Some(rows) = joined(shares) {
             rows.start(&self.pool, outputs);
