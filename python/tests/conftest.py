@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,12 @@ def peak():
 # Every process starts its own Ray cluster, and never joins one that another program has started on this
 # machine or left behind.
 os.environ["RAY_ADDRESS"] = "local"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """Lets Ctrl-C reach the programs of tests. Programs inherit that it is ignored, as it is in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart() -> None:

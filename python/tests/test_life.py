@@ -40,9 +40,6 @@ SLOW = """
     import os, signal, sys, threading, time
     import forebay as fb
 
-    # The signal may be ignored because the tests run in the background, and children inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
     def slow(batch):
         time.sleep(600)
         return batch

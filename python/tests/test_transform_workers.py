@@ -724,7 +724,7 @@ def test_a_forked_child_leaves_the_workers_alone(plain: Path) -> None:
 # Whole programs
 
 PROGRAM = """
-    import glob, os, signal, sys, time
+    import glob, os, sys, time
     import numpy as np
     import forebay as fb
 
@@ -744,8 +744,6 @@ PROGRAM = """
         sum(range(1 << 40))  # with the GIL
 
     def main():
-        # The signal may be ignored because the tests run in the background, and children inherit that.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         folder, what = sys.argv[1:3]
         function = {"sleep": sleep, "spin": spin}.get(what, where)
         loader = fb.Loader(folder, columns=["id"], batch_size=10, transform_rows=function, transform_workers=2)
