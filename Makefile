@@ -167,7 +167,7 @@ test-python: wheel ## The tests of the Python package, the examples and the READ
 	@$(STEP) -v "servers to test against" tools/setup servers
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@# Without restarts, after which pytest-xdist can wait without end.
-	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS) --numprocesses 2 --max-worker-restart 0 --dist loadfile \
+	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS) --numprocesses 3 --max-worker-restart 0 --dist loadfile \
 		--durations 20
 
 # -- Documentation ------------------------------------------------------------------------------------------------
