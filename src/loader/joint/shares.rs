@@ -83,12 +83,12 @@ mod tests {
     const STEPS: u64 = 3;
 
     #[derive(Clone, Debug)]
-    struct Listed {
+    struct TestShare {
         source: usize,
         is_cancelled: Arc<AtomicBool>,
     }
 
-    impl Share for Listed {
+    impl Share for TestShare {
         fn source(&self) -> usize {
             self.source
         }
@@ -98,8 +98,8 @@ mod tests {
         }
     }
 
-    fn listed(source: usize) -> Listed {
-        Listed { source, is_cancelled: Arc::default() }
+    fn listed(source: usize) -> TestShare {
+        TestShare { source, is_cancelled: Arc::default() }
     }
 
     /// Lists the shares of all sources, each on a thread of its own. Returns the sources of the shares that
@@ -107,7 +107,7 @@ mod tests {
     fn taken(has_consumer: bool) -> Vec<(u64, Vec<usize>)> {
         let waiting = WaitingSteps::default();
         let taken = Mutex::new(Vec::new());
-        let take = |number: u64, step: &StepShares<Listed>| {
+        let take = |number: u64, step: &StepShares<TestShare>| {
             let shares = step.take().map(|shares| shares.iter().map(Share::source).collect::<Vec<_>>());
             taken.lock().unwrap().extend(shares.map(|shares| (number, shares)));
         };
